@@ -1,0 +1,80 @@
+// How long will the answer to this request be, judging by what came before?
+//
+// Features in, a LengthLaw out, and the truth fed back later. Predictors hold no clock, no thread and no
+// randomness of their own: the same sequence of calls gives the same bytes. One thread at a time (the
+// gateway's prediction thread owns it).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tailrace/core/result.h"
+#include "tailrace/core/strong.h"
+#include "tailrace/length/length_law.h"
+
+namespace tailrace::predict {
+
+/// What a gateway can see of a request. Text is hashed at once and never stored or logged.
+struct RequestFeatures {
+  std::string model;
+  std::string tenant;
+  std::string route;                     ///< "chat", "completions", "responses"
+  std::string prompt_head;               ///< the first words of the last user turn (up to 512 bytes)
+  std::string prompt_tail;               ///< its last words (up to 512 bytes)
+  std::uint64_t system_fingerprint = 0;  ///< hash of the system prompt; 0: none
+  std::string response_format;           ///< "", "json_object", "json_schema"
+  int tools = 0;                         ///< number of tools offered
+  bool tool_choice_forced = false;
+  int turns = 1;                         ///< messages in the conversation
+  Tokens prompt_tokens{0};
+  Tokens cap{1};
+  std::optional<double> temperature;
+  bool cap_is_explicit = false;          ///< the client set a limit, as opposed to a default
+};
+
+struct Prediction {
+  length::LengthLaw law;
+  /// The law's recent out-of-sample errors are small and unbiased enough to order by.
+  bool calibrated = false;
+};
+
+/// A length that became known.
+struct Observation {
+  Tokens length{0};
+  bool censored = false;  ///< the answer was cut at `length` (cap reached, aborted): the truth is at least this
+};
+
+class Predictor {
+ public:
+  virtual ~Predictor() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::vector<Prediction> predict(std::span<const RequestFeatures> batch) = 0;
+  virtual void observe(const RequestFeatures& features, const Observation& observation) = 0;
+
+  /// A versioned, checksummed image of everything learned.
+  virtual std::string save() const = 0;
+  /// All or nothing. Errors: kDataLoss (damaged), kUnsupported (another version or kind).
+  virtual Result<void> load(std::string_view image) = 0;
+};
+
+struct PredictorOptions {
+  double prior_mu = 5.0;      ///< ln tokens, before anything is known
+  double prior_sigma = 1.0;
+  int table_bits = 18;        ///< 2^bits hashed weights per parameter
+  int min_samples = 100;      ///< observations before a prediction can count as calibrated
+};
+
+/// Learns in place from every observation: a hierarchical prior (all → model → tenant and system prompt)
+/// under a linear model on hashed text and numeric features that predicts (mu, sigma) of a log-t law by
+/// a censored likelihood, with a calibration layer on out-of-sample errors.
+std::unique_ptr<Predictor> make_online_predictor(const PredictorOptions& options = {});
+
+/// Only the hierarchical prior: the baseline, and what a request without text gets.
+std::unique_ptr<Predictor> make_prior_predictor(const PredictorOptions& options = {});
+
+}  // namespace tailrace::predict

@@ -1,0 +1,67 @@
+// Who goes next among the requests that wait?
+//
+// A WaitingQueue keeps jobs in the order of (priority, Policy's key, arrival, id): a total order. It owns
+// no clock and no thread; calls come from one thread at a time. Push, update, remove and pop cost
+// O(log n). With a waiting bound, whenever a job is taken while jobs are overdue, the oldest overdue one
+// goes, so a job waits at most the bound plus the drain of older overdue ones.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tailrace/core/result.h"
+#include "tailrace/schedule/job.h"
+#include "tailrace/schedule/policy.h"
+
+namespace tailrace::schedule {
+
+/// Why a job is where it is; feeds `explain`, logs and tests.
+struct Place {
+  std::size_t position = 0;  ///< jobs that would go before it now
+  double key = 0;
+  bool overdue = false;
+  std::string rule;          ///< Policy::explain, or the waiting bound
+};
+
+class WaitingQueue {
+ public:
+  /// `waiting_bound` nullopt: no bound.
+  WaitingQueue(std::unique_ptr<Policy> policy, std::optional<Duration> waiting_bound);
+  ~WaitingQueue();
+
+  /// Errors: kAlreadyExists if `job.id` waits already.
+  Result<void> push(Job job);
+  /// Gives a waiting job its law and its place by it. Errors: kNotFound.
+  Result<void> set_law(JobId id, const length::LengthLaw& law);
+  /// Takes a job out, wherever it stands. Errors: kNotFound.
+  Result<Job> remove(JobId id);
+
+  /// The job that would go next at `now`, or null. Valid until the next change.
+  const Job* peek(MonoTime now) const;
+  std::optional<Job> pop(MonoTime now);
+
+  /// Tells the policy the pool's load; computes keys anew where that changes the order. The work is
+  /// bounded per call (see `finish_rekey`), so a change of beta never stalls dispatch.
+  void set_load(std::size_t waiting, std::size_t slots);
+
+  /// Replaces the policy, keeping the jobs.
+  void set_policy(std::unique_ptr<Policy> policy);
+  const Policy& policy() const;
+
+  const Job* find(JobId id) const;
+  std::size_t size() const;
+  bool empty() const { return size() == 0; }
+  /// O(n); for `explain` only. Errors: kNotFound.
+  Result<Place> place(JobId id, MonoTime now) const;
+  /// Jobs in the order they would go at `now`, at most `limit`; O(n log n); for people.
+  std::vector<const Job*> snapshot(MonoTime now, std::size_t limit) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tailrace::schedule

@@ -1,0 +1,143 @@
+#include "tailrace/core/text.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+namespace tailrace::core {
+namespace {
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+template <class T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value{};
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (ec != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+Error system_error(std::string_view what, const std::string& path) {
+  const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal;
+  return Error{code, fmt::format("{} {}: {}", what, quoted(path, 256), std::strerror(errno))};
+}
+
+/// Closes on scope exit; -1 is "nothing open".
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+Result<void> write_all(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return fail(system_error("cannot write", path));
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool iequals(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (lower(a[i]) != lower(b[i])) return false;
+  }
+  return true;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::optional<std::int64_t> parse_int(std::string_view text) {
+  return parse_whole<std::int64_t>(text);
+}
+
+std::optional<double> parse_double(std::string_view text) { return parse_whole<double>(text); }
+
+std::string quoted(std::string_view text, std::size_t max_bytes) {
+  const bool cut = text.size() > max_bytes;
+  std::string out = "\"";
+  for (const char c : text.substr(0, max_bytes)) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  out += cut ? "…\"" : "\"";
+  return out;
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) return fail(system_error("cannot open", path));
+  std::string bytes;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t n = ::read(file.fd, buffer, sizeof buffer);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return fail(system_error("cannot read", path));
+    }
+    if (n == 0) return bytes;
+    bytes.append(buffer, static_cast<std::size_t>(n));
+    if (bytes.size() > max_bytes) {
+      return fail(ErrorCode::kResourceExhausted,
+                  fmt::format("{} is larger than the limit of {} bytes", quoted(path, 256), max_bytes));
+    }
+  }
+}
+
+Result<void> write_file_atomically(const std::string& path, std::string_view bytes) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  std::string temporary = path + ".XXXXXX";
+  Descriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
+  if (file.fd < 0) return fail(system_error("cannot create a temporary file beside", path));
+  const auto written = write_all(file.fd, bytes, path);
+  // mkostemp makes the file private; what we replace may be read by others.
+  if (!written || ::fchmod(file.fd, 0644) != 0 || ::fsync(file.fd) != 0) {
+    const Error error = written ? system_error("cannot write", path) : written.error();
+    ::unlink(temporary.c_str());
+    return fail(error);
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const Error error = system_error("cannot replace", path);
+    ::unlink(temporary.c_str());
+    return fail(error);
+  }
+  Descriptor parent{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (parent.fd < 0 || ::fsync(parent.fd) != 0) return fail(system_error("cannot sync", folder));
+  return {};
+}
+
+}  // namespace tailrace::core
