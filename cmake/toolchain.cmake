@@ -11,6 +11,11 @@ if(TAILRACE_SANITIZE)
   add_link_options(-fsanitize=${TAILRACE_SANITIZE})
 endif()
 
+if(TAILRACE_FUZZ)
+  # Coverage of the whole library, so that a fuzzer sees past its own file.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})

@@ -1,4 +1,5 @@
-// Runs a fuzz target over every file of the folders named on the command line: a plain regression test.
+// Runs a fuzz target over every file of the folders named on the command line: a plain regression
+// test.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

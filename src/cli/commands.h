@@ -1,6 +1,8 @@
-// Which subcommands does `tailrace` have? One file per subcommand; each adds itself to the CLI11 app.
+// Which subcommands does `tailrace` have? One file per subcommand; each adds itself to the CLI11
+// app.
 //
-// A subcommand's callback sets `exit_code` (0 done, 1 failed, 2 bad usage or input, 3 no feasible answer).
+// A subcommand's callback sets `exit_code` (0 done, 1 failed, 2 bad usage or input, 3 no feasible
+// answer).
 #pragma once
 
 namespace CLI {

@@ -17,8 +17,8 @@ std::atomic<Format> g_format{Format::kLogfmt};
 spdlog::logger& sink() {
   // spdlog holds the lock and the time stamp; the message is already formatted by us.
   static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = std::make_shared<spdlog::logger>(
-        "tailrace", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made = std::make_shared<spdlog::logger>("tailrace",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_level(spdlog::level::trace);
     made->flush_on(spdlog::level::info);
     made->set_pattern("%v");
@@ -29,16 +29,21 @@ spdlog::logger& sink() {
 
 std::string_view name(Level level) {
   switch (level) {
-    case Level::kDebug: return "debug";
-    case Level::kInfo: return "info";
-    case Level::kWarn: return "warn";
-    case Level::kError: return "error";
+    case Level::kDebug:
+      return "debug";
+    case Level::kInfo:
+      return "info";
+    case Level::kWarn:
+      return "warn";
+    case Level::kError:
+      return "error";
   }
   return "error";
 }
 
 std::string json_text(std::string_view text) {
-  return boost::json::serialize(boost::json::string(boost::json::string_view(text.data(), text.size())));
+  return boost::json::serialize(
+      boost::json::string(boost::json::string_view(text.data(), text.size())));
 }
 
 std::string utc_now() {
@@ -48,8 +53,8 @@ std::string utc_now() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, millis);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
+                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, millis);
 }
 
 bool bare(std::string_view text) {
@@ -87,7 +92,9 @@ void configure(Level level, Format format) {
   g_format = format;
 }
 
-bool enabled(Level level) { return level >= g_level.load(std::memory_order_relaxed); }
+bool enabled(Level level) {
+  return level >= g_level.load(std::memory_order_relaxed);
+}
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
   if (!enabled(level)) return;
@@ -102,7 +109,8 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
   } else {
     line = fmt::format("time={} level={} event={}", utc_now(), name(level), event);
     for (const Field& f : fields) {
-      line += fmt::format(" {}={}", f.key, f.is_text && !bare(f.value) ? json_text(f.value) : f.value);
+      line +=
+          fmt::format(" {}={}", f.key, f.is_text && !bare(f.value) ? json_text(f.value) : f.value);
     }
   }
   sink().info(line);

@@ -31,18 +31,26 @@ std::uint64_t stable_hash(std::string_view bytes, std::uint64_t seed) {
 
 Rng::Rng(std::uint64_t seed) : seed_(seed), engine_(mix(seed + 0x9e3779b97f4a7c15ULL)) {}
 
-Rng Rng::fork(std::string_view name) const { return Rng(stable_hash(name, seed_)); }
+Rng Rng::fork(std::string_view name) const {
+  return Rng(stable_hash(name, seed_));
+}
 
-double Rng::uniform() { return static_cast<double>(engine_() >> 11) * 0x1.0p-53; }
+double Rng::uniform() {
+  return static_cast<double>(engine_() >> 11) * 0x1.0p-53;
+}
 
 std::uint64_t Rng::below(std::uint64_t bound) {
   TAILRACE_CHECK(bound > 0);
   return boost::random::uniform_int_distribution<std::uint64_t>(0, bound - 1)(engine_);
 }
 
-double Rng::normal() { return boost::random::normal_distribution<double>()(engine_); }
+double Rng::normal() {
+  return boost::random::normal_distribution<double>()(engine_);
+}
 
-double Rng::exponential() { return boost::random::exponential_distribution<double>()(engine_); }
+double Rng::exponential() {
+  return boost::random::exponential_distribution<double>()(engine_);
+}
 
 double Rng::student_t(double nu) {
   return boost::random::student_t_distribution<double>(nu)(engine_);

@@ -12,8 +12,12 @@
 namespace tailrace::core {
 namespace {
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+bool is_space(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+}
 
 template <class T>
 std::optional<T> parse_whole(std::string_view text) {
@@ -78,7 +82,9 @@ std::optional<std::int64_t> parse_int(std::string_view text) {
   return parse_whole<std::int64_t>(text);
 }
 
-std::optional<double> parse_double(std::string_view text) { return parse_whole<double>(text); }
+std::optional<double> parse_double(std::string_view text) {
+  return parse_whole<double>(text);
+}
 
 std::string quoted(std::string_view text, std::size_t max_bytes) {
   const bool cut = text.size() > max_bytes;
@@ -111,8 +117,9 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
     if (n == 0) return bytes;
     bytes.append(buffer, static_cast<std::size_t>(n));
     if (bytes.size() > max_bytes) {
-      return fail(ErrorCode::kResourceExhausted,
-                  fmt::format("{} is larger than the limit of {} bytes", quoted(path, 256), max_bytes));
+      return fail(
+          ErrorCode::kResourceExhausted,
+          fmt::format("{} is larger than the limit of {} bytes", quoted(path, 256), max_bytes));
     }
   }
 }

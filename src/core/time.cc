@@ -15,7 +15,9 @@ Duration from_seconds(double seconds) {
   return Duration{static_cast<std::int64_t>(std::llround(nanos))};
 }
 
-Duration from_millis(double millis) { return from_seconds(millis * 1e-3); }
+Duration from_millis(double millis) {
+  return from_seconds(millis * 1e-3);
+}
 
 MonoTime SteadyClock::now() const {
   static const auto start = std::chrono::steady_clock::now();

@@ -8,7 +8,7 @@ namespace tailrace::core {
 [[noreturn]] void check_failed(const char* expression, const char* file, int line);
 }  // namespace tailrace::core
 
-#define TAILRACE_CHECK(expression)                                            \
-  (static_cast<bool>(expression)                                              \
-       ? static_cast<void>(0)                                                 \
+#define TAILRACE_CHECK(expression) \
+  (static_cast<bool>(expression)   \
+       ? static_cast<void>(0)      \
        : ::tailrace::core::check_failed(#expression, __FILE__, __LINE__))

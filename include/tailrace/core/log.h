@@ -1,7 +1,8 @@
 // How does the program say what it is doing?
 //
-// One line per event on standard error: a short event name and typed fields, as logfmt or JSON. Never a
-// prompt, an answer or a key: callers pass ids, counts, names and error messages. Any thread.
+// One line per event on standard error: a short event name and typed fields, as logfmt or JSON.
+// Never a prompt, an answer or a key: callers pass ids, counts, names and error messages. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace tailrace::log {
 enum class Level { kDebug, kInfo, kWarn, kError };
 enum class Format { kLogfmt, kJson };
 
-/// Names in lower case: "debug", "info", "warn", "error"; "logfmt", "json". kInvalidArgument otherwise.
+/// Names in lower case: "debug", "info", "warn", "error"; "logfmt", "json". kInvalidArgument
+/// otherwise.
 Result<Level> parse_level(std::string_view name);
 Result<Format> parse_format(std::string_view name);
 

@@ -1,8 +1,9 @@
 // Where do random numbers come from, so that a seed reproduces everything?
 //
-// From an Rng that is passed as an argument. The generator is the 64-bit Mersenne Twister (its sequence
-// is fixed by the C++ standard); the distributions are Boost.Random's, because those of the standard
-// library differ from one implementation to the next. Not thread-safe: fork one per thread.
+// From an Rng that is passed as an argument. The generator is the 64-bit Mersenne Twister (its
+// sequence is fixed by the C++ standard); the distributions are Boost.Random's, because those of
+// the standard library differ from one implementation to the next. Not thread-safe: fork one per
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ class Rng {
   std::mt19937_64 engine_;
 };
 
-/// A 64-bit hash of bytes that is the same on every machine (FNV-1a, then a SplitMix64 finish). Not for
-/// tables that a hostile client can fill.
+/// A 64-bit hash of bytes that is the same on every machine (FNV-1a, then a SplitMix64 finish). Not
+/// for tables that a hostile client can fill.
 std::uint64_t stable_hash(std::string_view bytes, std::uint64_t seed = 0);
 
 }  // namespace tailrace

@@ -1,7 +1,7 @@
 // How are two counts kept from being mixed up?
 //
-// A Strong<Tag, Rep> is a number that only meets its own kind: explicit in, explicit out (`count()`),
-// and the arithmetic that makes sense for a quantity.
+// A Strong<Tag, Rep> is a number that only meets its own kind: explicit in, explicit out
+// (`count()`), and the arithmetic that makes sense for a quantity.
 #pragma once
 
 #include <compare>

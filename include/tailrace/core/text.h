@@ -11,8 +11,8 @@
 
 namespace tailrace::core {
 
-std::string_view trim(std::string_view text);              ///< without ASCII white space at both ends
-bool iequals(std::string_view a, std::string_view b);      ///< ASCII case-insensitive equality
+std::string_view trim(std::string_view text);          ///< without ASCII white space at both ends
+bool iequals(std::string_view a, std::string_view b);  ///< ASCII case-insensitive equality
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// The whole text as a number, or nothing (no leading '+', no white space, no trailing bytes).

@@ -22,10 +22,16 @@ struct MonoClock {
 };
 using MonoTime = MonoClock::time_point;
 
-inline constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
-inline constexpr double to_millis(Duration d) { return static_cast<double>(d.count()) * 1e-6; }
+inline constexpr double to_seconds(Duration d) {
+  return static_cast<double>(d.count()) * 1e-9;
+}
+inline constexpr double to_millis(Duration d) {
+  return static_cast<double>(d.count()) * 1e-6;
+}
 /// Seconds since the start of the time line.
-inline constexpr double to_seconds(MonoTime t) { return to_seconds(t.time_since_epoch()); }
+inline constexpr double to_seconds(MonoTime t) {
+  return to_seconds(t.time_since_epoch());
+}
 /// Rounds to the nearest nanosecond; saturates instead of overflowing, NaN becomes zero.
 Duration from_seconds(double seconds);
 Duration from_millis(double millis);

@@ -1,11 +1,13 @@
 // Which waiting request goes to which engine, and when?
 //
-// One pool per served model: its queue, its backends, and how many jobs each of them holds right now. The
-// dispatcher's own in-flight counts are the truth; what engines report is a correction. No I/O, no threads,
-// no clock: the owner passes `now`, calls from one thread, and carries out what `next` says.
+// One pool per served model: its queue, its backends, and how many jobs each of them holds right
+// now. The dispatcher's own in-flight counts are the truth; what engines report is a correction. No
+// I/O, no threads, no clock: the owner passes `now`, calls from one thread, and carries out what
+// `next` says.
 //
-// Life of a job: submit → waiting → (next) → running → complete. A running job can come back to its place
-// (requeue) until its engine has sent a byte. cancel ends it in any state. Every path releases its slots.
+// Life of a job: submit → waiting → (next) → running → complete. A running job can come back to its
+// place (requeue) until its engine has sent a byte. cancel ends it in any state. Every path
+// releases its slots.
 #pragma once
 
 #include <cstdint>
@@ -26,30 +28,31 @@ struct DispatchConfig {
   std::string policy = "tie";
   schedule::PolicyOptions policy_options;
   std::optional<Duration> waiting_bound = std::chrono::seconds(60);
-  std::size_t queued_jobs_max = 10'000;                  ///< per pool: 429 beyond
-  std::size_t queued_bytes_max = std::size_t{1} << 30;   ///< per pool: 413 beyond
+  std::size_t queued_jobs_max = 10'000;                 ///< per pool: 429 beyond
+  std::size_t queued_bytes_max = std::size_t{1} << 30;  ///< per pool: 413 beyond
 };
 
 struct BackendSpec {
   std::string name;                 ///< unique
   std::vector<std::string> models;  ///< the pools it serves
-  int slots = 1;                    ///< jobs it may hold at once, over all its models (limit, not hint)
+  int slots = 1;  ///< jobs it may hold at once, over all its models (limit, not hint)
 };
 
 /// Why a submission was refused; the gateway turns it into a status code.
 enum class Refusal {
-  kUnknownModel,    // 404
-  kQueueFull,       // 429
-  kBytesFull,       // 413
-  kDeadline,        // 429: cannot be met by what is known now
-  kDraining,        // 503
-  kTooManySlots,    // 400: n is larger than any backend's slots
+  kUnknownModel,  // 404
+  kQueueFull,     // 429
+  kBytesFull,     // 413
+  kDeadline,      // 429: cannot be met by what is known now
+  kDraining,      // 503
+  kTooManySlots,  // 400: n is larger than any backend's slots
 };
 
 struct Submission {
   std::optional<Refusal> refusal;  ///< empty: the job waits
   std::string reason;              ///< for people
-  std::optional<Duration> retry_after;  ///< from the pool's drain rate; empty where nothing has drained yet
+  std::optional<Duration>
+      retry_after;  ///< from the pool's drain rate; empty where nothing has drained yet
 };
 
 /// "Send this job there." The job counts as running from now on.
@@ -67,7 +70,7 @@ struct BackendView {
   std::string name;
   std::vector<std::string> models;
   int slots = 0;
-  int running = 0;     ///< slots in use
+  int running = 0;  ///< slots in use
   bool healthy = true;
   bool draining = false;  ///< removed, waiting for its running jobs
   std::optional<MonoTime> backoff_until;
@@ -101,7 +104,8 @@ class Dispatcher {
   Dispatcher& operator=(Dispatcher&&) noexcept;
   ~Dispatcher();
 
-  // Backends. A pool exists while some backend, draining ones included, serves its model, or jobs wait in it.
+  // Backends. A pool exists while some backend, draining ones included, serves its model, or jobs
+  // wait in it.
   /// Adds a backend or changes its models and slots; one that was draining comes back.
   /// Errors: kInvalidArgument (no name, no model, slots < 1).
   Result<void> put_backend(const BackendSpec& spec, MonoTime now);
@@ -117,12 +121,12 @@ class Dispatcher {
   Submission submit(schedule::Job job, std::size_t bytes, MonoTime now);
   /// A prediction has arrived. A job that no longer waits is no error: its law is kept or ignored.
   void set_law(JobId id, const length::LengthLaw& law, MonoTime now);
-  /// The next job that can go to some backend with room, or nothing. A job never passes an overdue one of
-  /// its pool for want of slots; a job of one model never blocks another's.
+  /// The next job that can go to some backend with room, or nothing. A job never passes an overdue
+  /// one of its pool for want of slots; a job of one model never blocks another's.
   std::optional<Assignment> next(MonoTime now);
-  /// A running job whose engine refused it (429, 503) or died before its first byte returns to its place
-  /// in the queue: same arrival, same key. `avoid` keeps it off that backend while another can take it.
-  /// Errors: kNotFound if it is not running.
+  /// A running job whose engine refused it (429, 503) or died before its first byte returns to its
+  /// place in the queue: same arrival, same key. `avoid` keeps it off that backend while another
+  /// can take it. Errors: kNotFound if it is not running.
   Result<void> requeue(JobId id, std::string_view avoid, MonoTime now);
   /// Errors: kNotFound if it is not running.
   Result<void> complete(JobId id, Outcome outcome, MonoTime now);
@@ -138,12 +142,15 @@ class Dispatcher {
 
   std::vector<PoolView> pools(MonoTime now) const;
   bool serves(std::string_view model) const;
-  /// Estimated wait until a job submitted now would start, from the drain rate; empty while unknown.
+  /// Estimated wait until a job submitted now would start, from the drain rate; empty while
+  /// unknown.
   std::optional<Duration> expected_wait(std::string_view model, MonoTime now) const;
-  /// Errors: kNotFound (never seen, or ended long ago: a bounded number of ended jobs is remembered).
+  /// Errors: kNotFound (never seen, or ended long ago: a bounded number of ended jobs is
+  /// remembered).
   Result<Explanation> explain(JobId id, MonoTime now) const;
   /// Up to `limit` waiting jobs of a pool in the order they would go. For the admin page.
-  std::vector<const schedule::Job*> queue(std::string_view model, MonoTime now, std::size_t limit) const;
+  std::vector<const schedule::Job*> queue(std::string_view model, MonoTime now,
+                                          std::size_t limit) const;
 
  private:
   struct Impl;

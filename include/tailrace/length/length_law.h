@@ -1,11 +1,11 @@
 // How long will an answer be, as a distribution?
 //
 // A LengthLaw is the law of one request's output length. It answers the questions that scheduling,
-// simulation and capacity ask. Two conventions, tied by a test: `survival`, `quantile`, `capped_mean`,
-// `capped_cvar` and scores take X' = min(X, cap) as continuous, with an atom at the cap and no floor;
-// `mean_residual`, `gittins_rank` and `mean_inverse` use whole tokens Xd = min(cap, max(1, ceil X)).
-// The family is a closed set; log-t (TIE, facts: Student-t on the log scale) is the first of it.
-// Values, immutable, any thread.
+// simulation and capacity ask. Two conventions, tied by a test: `survival`, `quantile`,
+// `capped_mean`, `capped_cvar` and scores take X' = min(X, cap) as continuous, with an atom at the
+// cap and no floor; `mean_residual`, `gittins_rank` and `mean_inverse` use whole tokens Xd =
+// min(cap, max(1, ceil X)). The family is a closed set; log-t (TIE, facts: Student-t on the log
+// scale) is the first of it. Values, immutable, any thread.
 #pragma once
 
 #include "tailrace/core/result.h"
@@ -34,8 +34,8 @@ class LengthLaw {
   /// (sigma > 0, nu > 0; mu within ±700 so that exp stays finite).
   static Result<LengthLaw> log_t(double mu, double sigma, double nu = 3.5);
 
-  double survival(double tokens) const;   ///< P(X > tokens); 1 for tokens ≤ 0
-  double quantile(double p) const;        ///< of the uncapped law, 0 < p < 1
+  double survival(double tokens) const;  ///< P(X > tokens); 1 for tokens ≤ 0
+  double quantile(double p) const;       ///< of the uncapped law, 0 < p < 1
   double density(double tokens) const;
   double median() const { return quantile(0.5); }
 
@@ -43,15 +43,15 @@ class LengthLaw {
   double capped_mean(double cap) const;
   double capped_var(double level, double cap) const;  ///< value at risk: min(quantile(level), cap)
   double capped_cvar(double level, double cap) const;
-  /// Fast path for level 0.9 from the precomputed table (relative error ≤ 1e-5, ~0.1 µs); falls back to
-  /// the exact path outside the table or for another nu.
+  /// Fast path for level 0.9 from the precomputed table (relative error ≤ 1e-5, ~0.1 µs); falls
+  /// back to the exact path outside the table or for another nu.
   CappedMoments capped_moments_fast(double cap) const;
 
   /// Whole-token questions, exact path. `age` tokens are already generated (0 ≤ age < cap).
-  double mean_residual(Tokens age, Tokens cap) const;                ///< E[Xd − age | Xd > age]
-  double mean_inverse(Tokens cap) const;                             ///< E[1/Xd]
-  /// Gittins rank (smaller goes first): the least, over q ≥ quantum, of expected service within the next
-  /// q tokens divided by the probability of finishing in them.
+  double mean_residual(Tokens age, Tokens cap) const;  ///< E[Xd − age | Xd > age]
+  double mean_inverse(Tokens cap) const;               ///< E[1/Xd]
+  /// Gittins rank (smaller goes first): the least, over q ≥ quantum, of expected service within the
+  /// next q tokens divided by the probability of finishing in them.
   double gittins_rank(Tokens age, Tokens cap, Tokens quantum) const;
 
   const LogT& as_log_t() const { return log_t_; }

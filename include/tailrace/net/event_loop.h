@@ -1,7 +1,7 @@
 // Who runs next on this thread: a timer, a socket, or a task from another thread?
 //
-// One EventLoop per thread; everything that belongs to it (streams, servers, clients, timers) is used
-// from that thread only. `post` is the one call that other threads may make.
+// One EventLoop per thread; everything that belongs to it (streams, servers, clients, timers) is
+// used from that thread only. `post` is the one call that other threads may make.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 
 namespace tailrace::net {
 
-/// A timer that has not fired yet. Destroying or cancelling it means its task never runs. Loop thread.
+/// A timer that has not fired yet. Destroying or cancelling it means its task never runs. Loop
+/// thread.
 class Timer {
  public:
   virtual ~Timer() = default;
@@ -25,7 +26,8 @@ class EventLoop : public Clock {
   /// Runs `task` on the loop's thread, after the current handler. Thread-safe, in order per caller.
   virtual void post(Task task) = 0;
 
-  /// Runs `task` once at `at` (at once if that has passed), unless the returned timer is destroyed first.
+  /// Runs `task` once at `at` (at once if that has passed), unless the returned timer is destroyed
+  /// first.
   [[nodiscard]] virtual std::unique_ptr<Timer> at(MonoTime at, Task task) = 0;
   [[nodiscard]] std::unique_ptr<Timer> after(Duration delay, Task task) {
     return at(now() + delay, std::move(task));

@@ -1,7 +1,8 @@
 // Where does each server-sent event in a byte stream begin and end?
 //
-// The scanner only looks: it never changes, adds or drops a byte. Fed with any split of a stream into
-// reads, it reports the same lines. Line ends are LF, CRLF and CR (HTML Living Standard, 9.2.6).
+// The scanner only looks: it never changes, adds or drops a byte. Fed with any split of a stream
+// into reads, it reports the same lines. Line ends are LF, CRLF and CR (HTML Living
+// Standard, 9.2.6).
 #pragma once
 
 #include <string>
@@ -15,8 +16,8 @@ namespace tailrace::net {
 struct EventLine {
   std::string_view raw;   ///< with its line end, exactly as it came
   std::string_view text;  ///< without it, and without a byte-order mark on the first line
-  /// What the line is. kData: "data" or "data:…" (`value` without one leading space); kComment: ":…";
-  /// kBlank: the end of an event; kField: any other field.
+  /// What the line is. kData: "data" or "data:…" (`value` without one leading space); kComment:
+  /// ":…"; kBlank: the end of an event; kField: any other field.
   enum class Kind { kBlank, kData, kComment, kField } kind;
   std::string_view value;  ///< of a kData line
 };
@@ -25,11 +26,13 @@ struct EventLine {
 /// `value` empty, so memory stays bounded whatever the peer sends.
 class EventStreamScanner {
  public:
-  explicit EventStreamScanner(std::size_t line_bytes_max = 1 << 20) : line_bytes_max_(line_bytes_max) {}
+  explicit EventStreamScanner(std::size_t line_bytes_max = 1 << 20)
+      : line_bytes_max_(line_bytes_max) {}
 
-  /// Calls `on_line` for every line completed by `bytes`. A lone CR at the end of a read completes its
-  /// line; an LF that follows it in the next read is reported as part of no line through `on_line` with
-  /// raw "\n" and kind kField and empty text, so that concatenating every `raw` gives back the input.
+  /// Calls `on_line` for every line completed by `bytes`. A lone CR at the end of a read completes
+  /// its line; an LF that follows it in the next read is reported as part of no line through
+  /// `on_line` with raw "\n" and kind kField and empty text, so that concatenating every `raw`
+  /// gives back the input.
   void feed(std::string_view bytes, UniqueFunction<void(const EventLine&)>& on_line);
 
   /// The bytes of the line that is not complete yet.

@@ -1,6 +1,7 @@
 // What is in an HTTP/1.1 message head?
 //
-// Names compare without case; order and spelling are kept so that a relayed message looks as it came.
+// Names compare without case; order and spelling are kept so that a relayed message looks as it
+// came.
 #pragma once
 
 #include <optional>

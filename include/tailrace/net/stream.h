@@ -1,8 +1,9 @@
 // How do bytes get from here to a peer and back?
 //
 // Stream, Listener and Network are interfaces: real sockets (make_socket_network) in production, an
-// in-memory network with delays, resets and half-open peers in tests (net/sim_network.h). All calls and
-// all completions happen on the loop's thread; a completion never runs inside the call that asked for it.
+// in-memory network with delays, resets and half-open peers in tests (net/sim_network.h). All calls
+// and all completions happen on the loop's thread; a completion never runs inside the call that
+// asked for it.
 #pragma once
 
 #include <cstdint>
@@ -39,20 +40,22 @@ Result<Url> parse_url(std::string_view text);
 /// "host:port", ":port" and "[::1]:port". Errors: kInvalidArgument.
 Result<Endpoint> parse_host_port(std::string_view text);
 
-/// One byte stream to a peer. Destroying it closes it; completions that were pending then never run.
+/// One byte stream to a peer. Destroying it closes it; completions that were pending then never
+/// run.
 class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Reads at least one byte into `into`, which must stay valid until the completion. The result is the
-  /// number of bytes; 0 means that the peer has finished sending. One read at a time.
+  /// Reads at least one byte into `into`, which must stay valid until the completion. The result is
+  /// the number of bytes; 0 means that the peer has finished sending. One read at a time.
   virtual void read(std::span<char> into, UniqueFunction<void(Result<std::size_t>)> done) = 0;
 
   /// Writes all the bytes, which the stream keeps until then. One write at a time.
   virtual void write(std::vector<std::string> buffers, UniqueFunction<void(Result<void>)> done) = 0;
 
-  /// Closes at once in both directions; pending completions get kCancelled. With `reset`, the peer sees
-  /// a connection reset instead of an end of stream, so that a cut answer cannot pass for a whole one.
+  /// Closes at once in both directions; pending completions get kCancelled. With `reset`, the peer
+  /// sees a connection reset instead of an end of stream, so that a cut answer cannot pass for a
+  /// whole one.
   virtual void close(bool reset = false) = 0;
 
   virtual std::string peer() const = 0;  ///< the peer's address, for logs
@@ -74,12 +77,14 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  /// Port 0 picks a free one. Errors: kUnavailable (address in use, no such address), kInvalidArgument.
+  /// Port 0 picks a free one. Errors: kUnavailable (address in use, no such address),
+  /// kInvalidArgument.
   virtual Result<std::unique_ptr<Listener>> listen(
       const Endpoint& at, UniqueFunction<void(std::unique_ptr<Stream>)> on_accept) = 0;
 
-  /// Resolves, connects and, for a TLS endpoint, shakes hands and verifies the certificate, all within
-  /// `timeout`. Nagle's algorithm is off on every stream. Errors: kUnavailable, kDeadlineExceeded.
+  /// Resolves, connects and, for a TLS endpoint, shakes hands and verifies the certificate, all
+  /// within `timeout`. Nagle's algorithm is off on every stream. Errors: kUnavailable,
+  /// kDeadlineExceeded.
   [[nodiscard]] virtual std::unique_ptr<Connecting> connect(
       const Endpoint& to, Duration timeout,
       UniqueFunction<void(Result<std::unique_ptr<Stream>>)> done) = 0;

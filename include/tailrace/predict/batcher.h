@@ -1,9 +1,9 @@
 // When is a batch of requests worth predicting?
 //
-// A pure state machine: up to `batch_max` requests or `wait_max` after the first, whichever comes first
-// (TIE, section 3: 32 and 3 ms). It knows no clock and no thread; the gateway drives it on its prediction
-// thread. The number of requests that wait is bounded: the oldest beyond it are given up, and their jobs
-// keep their provisional place.
+// A pure state machine: up to `batch_max` requests or `wait_max` after the first, whichever comes
+// first (TIE, section 3: 32 and 3 ms). It knows no clock and no thread; the gateway drives it on
+// its prediction thread. The number of requests that wait is bounded: the oldest beyond it are
+// given up, and their jobs keep their provisional place.
 #pragma once
 
 #include <cstddef>

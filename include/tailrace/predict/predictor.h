@@ -1,8 +1,8 @@
 // How long will the answer to this request be, judging by what came before?
 //
-// Features in, a LengthLaw out, and the truth fed back later. Predictors hold no clock, no thread and no
-// randomness of their own: the same sequence of calls gives the same bytes. One thread at a time (the
-// gateway's prediction thread owns it).
+// Features in, a LengthLaw out, and the truth fed back later. Predictors hold no clock, no thread
+// and no randomness of their own: the same sequence of calls gives the same bytes. One thread at a
+// time (the gateway's prediction thread owns it).
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,18 @@ namespace tailrace::predict {
 struct RequestFeatures {
   std::string model;
   std::string tenant;
-  std::string route;                     ///< "chat", "completions", "responses"
-  std::string prompt_head;               ///< the first words of the last user turn (up to 512 bytes)
-  std::string prompt_tail;               ///< its last words (up to 512 bytes)
+  std::string route;        ///< "chat", "completions", "responses"
+  std::string prompt_head;  ///< the first words of the last user turn (up to 512 bytes)
+  std::string prompt_tail;  ///< its last words (up to 512 bytes)
   std::uint64_t system_fingerprint = 0;  ///< hash of the system prompt; 0: none
   std::string response_format;           ///< "", "json_object", "json_schema"
   int tools = 0;                         ///< number of tools offered
   bool tool_choice_forced = false;
-  int turns = 1;                         ///< messages in the conversation
+  int turns = 1;  ///< messages in the conversation
   Tokens prompt_tokens{0};
   Tokens cap{1};
   std::optional<double> temperature;
-  bool cap_is_explicit = false;          ///< the client set a limit, as opposed to a default
+  bool cap_is_explicit = false;  ///< the client set a limit, as opposed to a default
 };
 
 struct Prediction {
@@ -46,7 +46,8 @@ struct Prediction {
 /// A length that became known.
 struct Observation {
   Tokens length{0};
-  bool censored = false;  ///< the answer was cut at `length` (cap reached, aborted): the truth is at least this
+  bool censored =
+      false;  ///< the answer was cut at `length` (cap reached, aborted): the truth is at least this
 };
 
 class Predictor {
@@ -63,15 +64,15 @@ class Predictor {
 };
 
 struct PredictorOptions {
-  double prior_mu = 5.0;      ///< ln tokens, before anything is known
+  double prior_mu = 5.0;  ///< ln tokens, before anything is known
   double prior_sigma = 1.0;
-  int table_bits = 18;        ///< 2^bits hashed weights per parameter
-  int min_samples = 100;      ///< observations before a prediction can count as calibrated
+  int table_bits = 18;    ///< 2^bits hashed weights per parameter
+  int min_samples = 100;  ///< observations before a prediction can count as calibrated
 };
 
-/// Learns in place from every observation: a hierarchical prior (all → model → tenant and system prompt)
-/// under a linear model on hashed text and numeric features that predicts (mu, sigma) of a log-t law by
-/// a censored likelihood, with a calibration layer on out-of-sample errors.
+/// Learns in place from every observation: a hierarchical prior (all → model → tenant and system
+/// prompt) under a linear model on hashed text and numeric features that predicts (mu, sigma) of a
+/// log-t law by a censored likelihood, with a calibration layer on out-of-sample errors.
 std::unique_ptr<Predictor> make_online_predictor(const PredictorOptions& options = {});
 
 /// Only the hierarchical prior: the baseline, and what a request without text gets.

@@ -19,11 +19,11 @@ struct Job {
   Tokens cached_tokens{0};  ///< of the prompt, expected in the engine's prefix cache
   Tokens cap{1};            ///< the answer's own limit, ≥ 1: the smallest of all that apply
   std::optional<length::LengthLaw> law;  ///< unknown until predicted
-  Tokens attained{0};       ///< tokens already generated (running jobs)
+  Tokens attained{0};                    ///< tokens already generated (running jobs)
   std::optional<MonoTime> deadline;
-  double weight = 1;        ///< > 0
-  int priority = 0;         ///< higher is more urgent; orders before any policy key
-  int slots = 1;            ///< engine sequences it takes (n > 1 samples)
+  double weight = 1;  ///< > 0
+  int priority = 0;   ///< higher is more urgent; orders before any policy key
+  int slots = 1;      ///< engine sequences it takes (n > 1 samples)
 };
 
 }  // namespace tailrace::schedule

@@ -1,9 +1,10 @@
 // In what order do waiting jobs deserve the next free slot?
 //
-// A Policy turns a job into a key; the smallest key goes first. Keys are static: a job's key changes only
-// when the job changes (a prediction arrives) or the policy's own state steps (TIE's adaptive beta), never
-// because time passes. Where all waiting jobs age at one rate, ageing is a constant added per arrival
-// (facts: TIE's decay 0.9^(wait/30 s) is ln(score) + arrival · ln(1/0.9)/30 s).
+// A Policy turns a job into a key; the smallest key goes first. Keys are static: a job's key
+// changes only when the job changes (a prediction arrives) or the policy's own state steps (TIE's
+// adaptive beta), never because time passes. Where all waiting jobs age at one rate, ageing is a
+// constant added per arrival (facts: TIE's decay 0.9^(wait/30 s) is ln(score) + arrival ·
+// ln(1/0.9)/30 s).
 #pragma once
 
 #include <memory>
@@ -20,9 +21,9 @@ namespace tailrace::schedule {
 struct PolicyOptions {
   double cvar_level = 0.9;
   double beta_min = 0.1, beta_max = 0.5, beta_slope = 0.1;  ///< TIE Eq. 12
-  double beta_bucket = 0.05;       ///< adaptive beta moves in steps of this, with hysteresis
+  double beta_bucket = 0.05;         ///< adaptive beta moves in steps of this, with hysteresis
   std::optional<double> fixed_beta;  ///< instead of the adaptive one
-  double decay = 0.9;              ///< TIE's waiting decay per `decay_period`; 1 switches it off
+  double decay = 0.9;                ///< TIE's waiting decay per `decay_period`; 1 switches it off
   Duration decay_period = std::chrono::seconds(30);
 };
 
@@ -34,8 +35,8 @@ class Policy {
   /// The job's key now. A job without a law counts as long as its own cap allows (TIE, section 3).
   virtual double key(const Job& job) const = 0;
 
-  /// Tells the policy how loaded its pool is: jobs waiting and the sum of its backends' slot limits.
-  /// Returns true when that changed the order of jobs, so that keys must be computed anew.
+  /// Tells the policy how loaded its pool is: jobs waiting and the sum of its backends' slot
+  /// limits. Returns true when that changed the order of jobs, so that keys must be computed anew.
   virtual bool set_load(std::size_t waiting, std::size_t slots) {
     (void)waiting;
     (void)slots;
@@ -47,7 +48,8 @@ class Policy {
 };
 
 /// "fcfs", "mean", "median", "ratio", "tie". Errors: kInvalidArgument with the known names.
-Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options = {});
+Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
+                                            const PolicyOptions& options = {});
 std::vector<std::string_view> policy_names();
 
 /// TIE Eq. 12: min(max, max(min, slope · waiting / slots)).

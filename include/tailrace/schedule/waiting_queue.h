@@ -1,9 +1,9 @@
 // Who goes next among the requests that wait?
 //
-// A WaitingQueue keeps jobs in the order of (priority, Policy's key, arrival, id): a total order. It owns
-// no clock and no thread; calls come from one thread at a time. Push, update, remove and pop cost
-// O(log n). With a waiting bound, whenever a job is taken while jobs are overdue, the oldest overdue one
-// goes, so a job waits at most the bound plus the drain of older overdue ones.
+// A WaitingQueue keeps jobs in the order of (priority, Policy's key, arrival, id): a total order.
+// It owns no clock and no thread; calls come from one thread at a time. Push, update, remove and
+// pop cost O(log n). With a waiting bound, whenever a job is taken while jobs are overdue, the
+// oldest overdue one goes, so a job waits at most the bound plus the drain of older overdue ones.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Place {
   std::size_t position = 0;  ///< jobs that would go before it now
   double key = 0;
   bool overdue = false;
-  std::string rule;          ///< Policy::explain, or the waiting bound
+  std::string rule;  ///< Policy::explain, or the waiting bound
 };
 
 class WaitingQueue {

@@ -1,0 +1,73 @@
+# The commands that people use. Each installs, by package name, what it needs and this machine lacks.
+#
+#   make build      the program, at build/tailrace
+#   make test       builds; unit, property and end-to-end tests
+#   make demo       a real small model behind tailrace, measured with and without scheduling
+#   make bench      micro-benchmarks and the gateway beside nginx
+#   make lint       formatting, layering, tidiness, clang-tidy
+#   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
+#   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
+#   make install    PREFIX=/usr/local
+
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 10
+.DEFAULT_GOAL := build
+.PHONY: build test demo bench lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
+
+setup-core:
+	@tools/setup core
+setup-python: setup-core
+	@tools/setup python
+setup-node: setup-core
+	@tools/setup node
+
+build: setup-core
+	@cmake --preset release >/dev/null
+	@ninja -C build -j $(JOBS) tailrace
+
+unit: setup-core
+	@cmake --preset release >/dev/null
+	@ninja -C build -j $(JOBS)
+	@ctest --test-dir build --output-on-failure -j $(JOBS)
+
+e2e: build setup-python setup-node
+	@TAILRACE_BIN=$(CURDIR)/build/tailrace .venv/bin/python -m pytest -q tests/e2e
+
+test: unit e2e
+
+demo: build
+	@tools/demo
+
+bench: setup-core
+	@tools/setup bench
+	@cmake --preset release >/dev/null
+	@ninja -C build -j $(JOBS)
+	@tools/bench
+
+lint: setup-core
+	@tools/format --check
+	@tools/tidy --selftest
+	@tools/tidy
+	@cmake --preset clang >/dev/null
+	@tools/clang-tidy build/clang
+
+# clang builds everything here, so that both compilers are held to the warnings.
+sanitize: setup-core
+	@cmake --preset asan >/dev/null
+	@ninja -C build/asan -j $(JOBS)
+	@ctest --test-dir build/asan --output-on-failure -j $(JOBS) -L 'unit|property|threaded'
+	@cmake --preset tsan >/dev/null
+	@ninja -C build/tsan -j $(JOBS) threaded_tests
+	@ctest --test-dir build/tsan --output-on-failure -L threaded
+
+fuzz: setup-core
+	@cmake --preset asan >/dev/null
+	@tools/fuzz build/asan $(FUZZ_SECONDS) $(JOBS)
+
+install: build
+	@cmake --install build --prefix $(PREFIX)
+
+clean:
+	@rm -rf build
