@@ -1,0 +1,125 @@
+// How is the gateway doing, in numbers that a monitoring system understands?
+//
+// Every series is declared in one catalogue (metrics_catalogue.cc), which docs/metrics.md is
+// generated from. Labels are bounded: model and backend names count only once `add_model` or
+// `add_backend` has announced them (configuration, admin API), everything else is "other". Handles
+// are looked up once and kept; an update is one atomic operation. Any thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tailrace/core/time.h"
+#include "tailrace/dispatch/dispatcher.h"
+
+namespace tailrace::gateway {
+
+struct MetricInfo {
+  std::string_view name;
+  std::string_view type;    ///< "counter", "gauge", "histogram"
+  std::string_view labels;  ///< "model, outcome, status"; "" for none
+  std::string_view help;
+};
+std::span<const MetricInfo> metric_catalogue();
+std::string metrics_reference();  ///< docs/metrics.md
+
+class Counter {
+ public:
+  void add(double by = 1);
+
+ private:
+  friend class Metrics;
+  void* target_ = nullptr;
+};
+class Gauge {
+ public:
+  void set(double value);
+  void add(double by);
+
+ private:
+  friend class Metrics;
+  void* target_ = nullptr;
+};
+class Histogram {
+ public:
+  void observe(double value);
+  void observe(Duration value) { observe(to_seconds(value)); }
+
+ private:
+  friend class Metrics;
+  void* target_ = nullptr;
+};
+
+enum class RequestOutcome {
+  kCompleted,  // a whole answer was relayed, whatever its status
+  kFailed,     // the engine failed: 502, a cut or an error inside the stream
+  kRefused,    // the queue or admission said no
+  kInvalid,    // the client's fault: 400, 404, 413
+  kCancelled,  // the client left
+  kTimedOut,   // a time-out of ours
+};
+enum class LeaveState { kReadingBody, kQueued, kConnecting, kFirstByte, kStreaming, kWholeAnswer };
+enum class UpstreamError {
+  kConnect,
+  kReset,
+  kFirstByteTimeout,
+  kIdleTimeout,
+  kBadFraming,
+  kStatus
+};
+enum class PredictionResult { kUsed, kLate, kUncalibrated, kDropped, kGiven };
+
+/// Handles of one model's series.
+struct ModelMetrics {
+  Gauge queue_jobs, queue_bytes, running_jobs, slots;
+  Counter prompt_tokens, output_tokens, overdue, requeued;
+  Histogram wait_seconds, ttft_seconds, itl_seconds, e2e_seconds, answer_tokens, log_error;
+  Counter scored, below_p50,
+      below_p90;  ///< predictions scored against the truth, and their coverage
+  Counter learned_usage, learned_estimate;
+};
+
+struct BackendMetrics {
+  Gauge running, slots, healthy;
+  Counter requests, backoffs;
+};
+
+class Metrics {
+ public:
+  explicit Metrics(std::string_view version);
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  /// Makes a name a label of its own; further ones than 1,000 count as "other".
+  void add_model(std::string_view name);
+  void add_backend(std::string_view name);
+  /// The handles of a name, or those of "other". The references stay valid.
+  ModelMetrics& model(std::string_view name);
+  BackendMetrics& backend(std::string_view name);
+
+  void count_request(std::string_view model, RequestOutcome outcome, int status);
+  void count_refusal(std::string_view model, dispatch::Refusal refusal);
+  void count_left(LeaveState state);
+  void count_upstream_error(std::string_view backend, UpstreamError kind);
+  void count_prediction(PredictionResult result);
+
+  Gauge connections, admin_connections, exchanges, predictions_pending, calibrated, ready;
+  Counter predictions_dropped, request_bytes, response_bytes, usage_events_dropped;
+
+  /// The text format, version 0.0.4.
+  std::string exposition() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+std::string_view to_string(RequestOutcome outcome);
+std::string_view to_string(LeaveState state);
+std::string_view to_string(UpstreamError kind);
+std::string_view to_string(PredictionResult result);
+
+}  // namespace tailrace::gateway
