@@ -5,6 +5,18 @@
 // I/O, no threads, no clock: the owner passes `now`, calls from one thread, and carries out what
 // `next` says.
 //
+// Who gets a slot:
+//  * Within a pool jobs go in the order of its WaitingQueue. A job that does not fit anywhere yet
+//  (its n slots are not
+//    free on one backend) reserves the backend with the most free slots; jobs behind it may use the
+//    pool's other backends, unless it is overdue: then nobody of its pool passes it.
+//  * Pools that share backends take turns, one job a turn: the pool served longest ago goes first.
+//  A reservation holds
+//    against other pools too, so neither many small jobs nor a busy model can starve anyone.
+//  * Among the backends with room the one with the smallest fraction of its slots in use, then the
+//  smaller name.
+// The same calls with the same arguments give the same assignments.
+//
 // Life of a job: submit → waiting → (next) → running → complete. A running job can come back to its
 // place (requeue) until its engine has sent a byte. cancel ends it in any state. Every path
 // releases its slots.
@@ -81,9 +93,13 @@ struct PoolView {
   std::size_t waiting = 0;
   std::size_t queued_bytes = 0;
   std::size_t running = 0;  ///< jobs
-  int slots = 0;            ///< sum over usable backends
+  int slots = 0;  ///< sum over usable backends; 0 with jobs waiting: nobody can take them now
+  int backends =
+      0;  ///< that serve it and are not draining; 0 with jobs waiting: nobody will take them
   std::string policy;
-  std::optional<double> drain_per_second;  ///< completed jobs, recent; empty while unknown
+  /// Jobs ended per busy slot-second, recently, times the slots that the pool holds or could take
+  /// now. So neither idle times nor a change of slots mislead it. Empty while unknown.
+  std::optional<double> drain_per_second;
   std::optional<Duration> oldest_wait;
 };
 
@@ -135,6 +151,10 @@ class Dispatcher {
 
   /// When `next` may say something new without any other call (a back-off ends, …); nothing: never.
   std::optional<MonoTime> wake_at(MonoTime now) const;
+
+  /// Another order for every pool, those to come included; waiting jobs keep their place in time.
+  /// Errors: kInvalidArgument (unknown policy), and nothing changes.
+  Result<void> set_policy(std::string_view name);
 
   /// From now on submissions are refused with kDraining; waiting and running jobs go on.
   void drain();

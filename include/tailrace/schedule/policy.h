@@ -47,12 +47,15 @@ class Policy {
   virtual std::string explain(const Job& job) const = 0;
 };
 
-/// "fcfs", "mean", "median", "ratio", "tie". Errors: kInvalidArgument with the known names.
+/// "fcfs" (arrival), "mean" (E, known as SEPT), "median", "ratio" (E[L]/E[1/L]) and "tie" (E +
+/// beta·CVaR with beta by load and waiting decay), all of the answer's law capped at the job's own
+/// limit. Errors: kInvalidArgument naming the policy or the option, and what is allowed.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                             const PolicyOptions& options = {});
 std::vector<std::string_view> policy_names();
 
-/// TIE Eq. 12: min(max, max(min, slope · waiting / slots)).
+/// TIE Eq. 12: min(max, max(min, slope · waiting / slots)); with no slots the load counts as
+/// endless.
 double adaptive_beta(std::size_t waiting, std::size_t slots, const PolicyOptions& options = {});
 
 }  // namespace tailrace::schedule

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ class WaitingQueue {
  public:
   /// `waiting_bound` nullopt: no bound.
   WaitingQueue(std::unique_ptr<Policy> policy, std::optional<Duration> waiting_bound);
+  WaitingQueue(WaitingQueue&&) noexcept;
+  WaitingQueue& operator=(WaitingQueue&&) noexcept;
   ~WaitingQueue();
 
   /// Errors: kAlreadyExists if `job.id` waits already.
@@ -43,20 +46,28 @@ class WaitingQueue {
   const Job* peek(MonoTime now) const;
   std::optional<Job> pop(MonoTime now);
 
-  /// Tells the policy the pool's load; computes keys anew where that changes the order. The work is
-  /// bounded per call (see `finish_rekey`), so a change of beta never stalls dispatch.
+  /// Walks the jobs in the order they would go at `now`, at most `limit` of them, until `visit(job,
+  /// overdue)` returns true; returns the job it stopped at, or null. O(k log k) for k jobs visited.
+  const Job* walk(MonoTime now, std::size_t limit,
+                  const std::function<bool(const Job&, bool)>& visit) const;
+
+  /// Tells the policy the pool's load. Where that steps its state (TIE's beta), every key is
+  /// computed anew from the kept appraisals: no law is evaluated, about 2 ms for 100,000 jobs
+  /// (bench/queue_bench.cc), and the steps are so far apart (a quarter of `slots` jobs at least)
+  /// that a job pays for it once in a while, not each time.
   void set_load(std::size_t waiting, std::size_t slots);
 
-  /// Replaces the policy, keeping the jobs.
+  /// Replaces the policy, keeping the jobs and the last load. Evaluates every law.
   void set_policy(std::unique_ptr<Policy> policy);
   const Policy& policy() const;
 
   const Job* find(JobId id) const;
   std::size_t size() const;
   bool empty() const { return size() == 0; }
+  std::optional<MonoTime> oldest_arrival() const;  ///< O(1)
   /// O(n); for `explain` only. Errors: kNotFound.
   Result<Place> place(JobId id, MonoTime now) const;
-  /// Jobs in the order they would go at `now`, at most `limit`; O(n log n); for people.
+  /// Jobs in the order they would go at `now`, at most `limit`; for people.
   std::vector<const Job*> snapshot(MonoTime now, std::size_t limit) const;
 
  private:
