@@ -3,7 +3,7 @@
 // A Policy turns a job into a key; the smallest key goes first. Keys are static: a job's key
 // changes only when the job changes (a prediction arrives) or the policy's own state steps (TIE's
 // adaptive beta), never because time passes. Where all waiting jobs age at one rate, ageing is a
-// constant added per arrival (facts: TIE's decay 0.9^(wait/30 s) is ln(score) + arrival ·
+// constant added per arrival (TIE's decay 0.9^(wait/30 s) is ln(score) + arrival ·
 // ln(1/0.9)/30 s).
 #pragma once
 
@@ -27,16 +27,29 @@ struct PolicyOptions {
   Duration decay_period = std::chrono::seconds(30);
 };
 
+/// What a policy has to know of a job's length, in tokens (tokens² for `ratio`). It changes only
+/// when the job does, so a queue keeps it, and a step of the policy's state re-keys without
+/// evaluating a law.
+struct Appraisal {
+  double size = 0;  ///< the expected, median or relative length
+  double tail = 0;  ///< TIE: the mean of the worst 1 − level; 0 where the policy does not ask
+};
+
 class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string_view name() const = 0;
 
-  /// The job's key now. A job without a law counts as long as its own cap allows (TIE, section 3).
-  virtual double key(const Job& job) const = 0;
+  /// Evaluates the job's law. A job without one counts as long as its own cap allows (TIE, section
+  /// 3), which puts it behind every job whose prediction says less.
+  virtual Appraisal appraise(const Job& job) const = 0;
+  /// The key, now, of a job appraised so. Never NaN. One logarithm at most.
+  virtual double key(const Appraisal& appraisal, MonoTime arrival) const = 0;
+  double key_of(const Job& job) const { return key(appraise(job), job.arrival); }
 
   /// Tells the policy how loaded its pool is: jobs waiting and the sum of its backends' slot
   /// limits. Returns true when that changed the order of jobs, so that keys must be computed anew.
+  /// Without slots nothing can be said about the load, and the state stays.
   virtual bool set_load(std::size_t waiting, std::size_t slots) {
     (void)waiting;
     (void)slots;
@@ -57,5 +70,9 @@ std::vector<std::string_view> policy_names();
 /// TIE Eq. 12: min(max, max(min, slope · waiting / slots)); with no slots the load counts as
 /// endless.
 double adaptive_beta(std::size_t waiting, std::size_t slots, const PolicyOptions& options = {});
+
+/// The beta in force after `current` when Eq. 12 asks for `wanted`: a multiple of the bucket above
+/// beta_min, or beta_max; it stays until `wanted` is three quarters of a step away.
+double step_beta(double current, double wanted, const PolicyOptions& options = {});
 
 }  // namespace tailrace::schedule

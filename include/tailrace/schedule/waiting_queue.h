@@ -2,8 +2,10 @@
 //
 // A WaitingQueue keeps jobs in the order of (priority, Policy's key, arrival, id): a total order.
 // It owns no clock and no thread; calls come from one thread at a time. Push, update, remove and
-// pop cost O(log n). With a waiting bound, whenever a job is taken while jobs are overdue, the
-// oldest overdue one goes, so a job waits at most the bound plus the drain of older overdue ones.
+// pop cost O(log n). With a waiting bound, whenever a job is taken while jobs are overdue (have
+// waited for the bound or longer), the oldest overdue one goes, whatever its priority, so a job
+// waits at most the bound plus the drain of older overdue ones. A job may be pushed with an old
+// arrival (it ran, and came back): it regains its place.
 #pragma once
 
 #include <cstddef>

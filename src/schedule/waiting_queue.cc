@@ -1,0 +1,268 @@
+#include "tailrace/schedule/waiting_queue.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <unordered_map>
+
+#include "schedule/indexed_heap.h"
+#include "tailrace/core/check.h"
+
+namespace tailrace::schedule {
+namespace {
+
+/// What breaks ties; beside the jobs, so that comparing touches 16 bytes and not a whole Job.
+struct Birth {
+  MonoTime arrival;
+  JobId id;
+  friend auto operator<=>(const Birth&, const Birth&) = default;
+};
+
+struct KeyEntry {
+  double key = 0;
+  std::int32_t priority = 0;
+  Slot slot = 0;
+};
+
+struct ArrivalEntry {
+  MonoTime arrival;
+  Slot slot = 0;
+};
+
+struct ByKey {
+  const std::vector<Birth>* births;
+  bool operator()(const KeyEntry& a, const KeyEntry& b) const {
+    if (a.priority != b.priority) return a.priority > b.priority;
+    if (a.key != b.key) return a.key < b.key;
+    return (*births)[a.slot] < (*births)[b.slot];
+  }
+};
+
+struct ByArrival {
+  const std::vector<Birth>* births;
+  bool operator()(const ArrivalEntry& a, const ArrivalEntry& b) const {
+    if (a.arrival != b.arrival) return a.arrival < b.arrival;
+    return (*births)[a.slot].id < (*births)[b.slot].id;
+  }
+};
+
+Error no_such_job(JobId id) {
+  return {ErrorCode::kNotFound, fmt::format("job {} does not wait here", id.count())};
+}
+
+}  // namespace
+
+struct WaitingQueue::Impl {
+  Impl(std::unique_ptr<Policy> p, std::optional<Duration> bound)
+      : policy(std::move(p)), waiting_bound(bound) {
+    TAILRACE_CHECK(policy != nullptr);
+  }
+
+  bool overdue(MonoTime arrival, MonoTime now) const {
+    // Not `arrival + bound <= now`: a bound of centuries must not overflow.
+    return waiting_bound && now - arrival >= *waiting_bound;
+  }
+  std::optional<Slot> next_slot(MonoTime now) const {
+    if (by_key.empty()) return std::nullopt;
+    const ArrivalEntry& oldest = by_arrival.top();
+    return overdue(oldest.arrival, now) ? oldest.slot : by_key.top().slot;
+  }
+  std::optional<Slot> slot_of(JobId id) const {
+    const auto found = slots.find(id);
+    if (found == slots.end()) return std::nullopt;
+    return found->second;
+  }
+
+  Slot take_slot() {
+    if (!free.empty()) {
+      const Slot slot = free.back();
+      free.pop_back();
+      return slot;
+    }
+    jobs.emplace_back();
+    births.emplace_back();
+    appraisals.emplace_back();
+    return static_cast<Slot>(jobs.size() - 1);
+  }
+
+  KeyEntry key_entry(Slot slot) const {
+    return {policy->key(appraisals[slot], births[slot].arrival), jobs[slot].priority, slot};
+  }
+
+  void add(Job job) {
+    const Slot slot = take_slot();
+    births[slot] = {job.arrival, job.id};
+    appraisals[slot] = policy->appraise(job);
+    slots.emplace(job.id, slot);
+    jobs[slot] = std::move(job);
+    by_key.push(key_entry(slot));
+    by_arrival.push({births[slot].arrival, slot});
+  }
+
+  Job take(Slot slot) {
+    by_key.erase(slot);
+    by_arrival.erase(slot);
+    slots.erase(births[slot].id);
+    free.push_back(slot);
+    return std::move(jobs[slot]);
+  }
+
+  void rekey() {
+    by_key.rewrite_all([this](KeyEntry& entry) {
+      entry.key = policy->key(appraisals[entry.slot], births[entry.slot].arrival);
+    });
+  }
+
+  std::unique_ptr<Policy> policy;
+  std::optional<Duration> waiting_bound;
+  std::size_t load_waiting = 0;
+  std::size_t load_slots = 0;
+
+  // By slot. Slots of jobs that left are used again, so memory follows the longest queue so far.
+  std::deque<Job> jobs;  // a deque: growing moves no job
+  std::vector<Birth> births;
+  std::vector<Appraisal> appraisals;
+  std::vector<Slot> free;
+
+  std::unordered_map<JobId, Slot> slots;  // looked up, never iterated
+  IndexedHeap<KeyEntry, ByKey> by_key{ByKey{&births}};
+  IndexedHeap<ArrivalEntry, ByArrival> by_arrival{ByArrival{&births}};
+};
+
+WaitingQueue::WaitingQueue(std::unique_ptr<Policy> policy, std::optional<Duration> waiting_bound)
+    : impl_(std::make_unique<Impl>(std::move(policy), waiting_bound)) {}
+WaitingQueue::WaitingQueue(WaitingQueue&&) noexcept = default;
+WaitingQueue& WaitingQueue::operator=(WaitingQueue&&) noexcept = default;
+WaitingQueue::~WaitingQueue() = default;
+
+Result<void> WaitingQueue::push(Job job) {
+  if (impl_->slots.contains(job.id)) {
+    return fail(ErrorCode::kAlreadyExists,
+                fmt::format("job {} waits already; ids must be unique", job.id.count()));
+  }
+  impl_->add(std::move(job));
+  return {};
+}
+
+Result<void> WaitingQueue::set_law(JobId id, const length::LengthLaw& law) {
+  const auto slot = impl_->slot_of(id);
+  if (!slot) return fail(no_such_job(id));
+  Job& job = impl_->jobs[*slot];
+  job.law = law;
+  impl_->appraisals[*slot] = impl_->policy->appraise(job);
+  impl_->by_key.replace(impl_->key_entry(*slot));
+  return {};
+}
+
+Result<Job> WaitingQueue::remove(JobId id) {
+  const auto slot = impl_->slot_of(id);
+  if (!slot) return fail(no_such_job(id));
+  return impl_->take(*slot);
+}
+
+const Job* WaitingQueue::peek(MonoTime now) const {
+  const auto slot = impl_->next_slot(now);
+  return slot ? &impl_->jobs[*slot] : nullptr;
+}
+
+std::optional<Job> WaitingQueue::pop(MonoTime now) {
+  const auto slot = impl_->next_slot(now);
+  if (!slot) return std::nullopt;
+  return impl_->take(*slot);
+}
+
+const Job* WaitingQueue::walk(MonoTime now, std::size_t limit,
+                              const std::function<bool(const Job&, bool)>& visit) const {
+  const Job* stopped_at = nullptr;
+  std::size_t visited = 0;
+  const auto done = [&](Slot slot, bool overdue) {
+    const Job& job = impl_->jobs[slot];
+    if (visit(job, overdue)) stopped_at = &job;
+    return stopped_at != nullptr || ++visited >= limit;
+  };
+  if (limit == 0) return nullptr;
+  impl_->by_arrival.walk([&](const ArrivalEntry& entry) {
+    return !impl_->overdue(entry.arrival, now) || done(entry.slot, true);
+  });
+  if (stopped_at != nullptr || visited >= limit) return stopped_at;
+  impl_->by_key.walk([&](const KeyEntry& entry) {
+    const bool seen_above = impl_->overdue(impl_->births[entry.slot].arrival, now);
+    return !seen_above && done(entry.slot, false);
+  });
+  return stopped_at;
+}
+
+void WaitingQueue::set_load(std::size_t waiting, std::size_t slots) {
+  impl_->load_waiting = waiting;
+  impl_->load_slots = slots;
+  if (impl_->policy->set_load(waiting, slots)) impl_->rekey();
+}
+
+void WaitingQueue::set_policy(std::unique_ptr<Policy> policy) {
+  TAILRACE_CHECK(policy != nullptr);
+  impl_->policy = std::move(policy);
+  impl_->policy->set_load(impl_->load_waiting, impl_->load_slots);
+  for (const KeyEntry& entry : impl_->by_key.entries()) {
+    impl_->appraisals[entry.slot] = impl_->policy->appraise(impl_->jobs[entry.slot]);
+  }
+  impl_->rekey();
+}
+
+const Policy& WaitingQueue::policy() const {
+  return *impl_->policy;
+}
+
+const Job* WaitingQueue::find(JobId id) const {
+  const auto slot = impl_->slot_of(id);
+  return slot ? &impl_->jobs[*slot] : nullptr;
+}
+
+std::size_t WaitingQueue::size() const {
+  return impl_->by_key.size();
+}
+
+std::optional<MonoTime> WaitingQueue::oldest_arrival() const {
+  if (impl_->by_arrival.empty()) return std::nullopt;
+  return impl_->by_arrival.top().arrival;
+}
+
+Result<Place> WaitingQueue::place(JobId id, MonoTime now) const {
+  const auto slot = impl_->slot_of(id);
+  if (!slot) return fail(no_such_job(id));
+  const Birth mine = impl_->births[*slot];
+  const KeyEntry my_entry = impl_->by_key.at(*slot);
+  const ByKey by_key{&impl_->births};
+
+  Place place;
+  place.key = my_entry.key;
+  place.overdue = impl_->overdue(mine.arrival, now);
+  for (const KeyEntry& other : impl_->by_key.entries()) {
+    const Birth& birth = impl_->births[other.slot];
+    const bool other_overdue = impl_->overdue(birth.arrival, now);
+    const bool ahead = other_overdue != place.overdue ? other_overdue
+                       : place.overdue                ? birth < mine
+                                                      : by_key(other, my_entry);
+    if (ahead) ++place.position;
+  }
+  const Job& job = impl_->jobs[*slot];
+  place.rule = impl_->policy->explain(job);
+  if (place.overdue) {
+    place.rule =
+        fmt::format("waiting bound: waited {:.3f} s, over {:.3f} s; oldest first (else {})",
+                    to_seconds(now - mine.arrival), to_seconds(*impl_->waiting_bound), place.rule);
+  } else if (job.priority != 0) {
+    place.rule = fmt::format("priority {}, then {}", job.priority, place.rule);
+  }
+  return place;
+}
+
+std::vector<const Job*> WaitingQueue::snapshot(MonoTime now, std::size_t limit) const {
+  std::vector<const Job*> jobs;
+  walk(now, limit, [&jobs](const Job& job, bool) {
+    jobs.push_back(&job);
+    return false;
+  });
+  return jobs;
+}
+
+}  // namespace tailrace::schedule
