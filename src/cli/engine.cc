@@ -1,0 +1,176 @@
+// `tailrace engine`: an emulated engine behind an OpenAI-compatible server.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <memory>
+
+#include "cli/commands.h"
+#include "tailrace/core/log.h"
+#include "tailrace/core/text.h"
+#include "tailrace/emulator/emulator.h"
+#include "tailrace/engine/presets.h"
+
+namespace tailrace::cli {
+namespace {
+
+struct Options {
+  std::string preset{engine::presets().front().name};
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8000;
+  std::string ports_file;
+  std::string fault;
+  double drain_s = 30;
+  bool list_presets = false;
+  bool json = false;
+  emulator::EmulatorConfig config;
+  // Absent: the preset's.
+  std::optional<double> alpha_ms, beta_ms, gamma_ms, knee_tokens;
+  std::optional<std::int64_t> max_num_seqs, max_batched_tokens, kv_tokens;
+};
+
+int usage_error(std::string_view message) {
+  fmt::print(stderr, "tailrace engine: {}\n", message);
+  return kExitUsage;
+}
+
+void list_presets(bool json) {
+  if (!json) {
+    fmt::print("{:<14} {:>8} {:>9} {:>9} {:>6} {:>9} {:>11} {:>11}  {}\n", "name", "alpha_ms",
+               "beta_ms", "gamma_ms", "knee", "max_seqs", "max_tokens", "kv_tokens", "what");
+  }
+  bool first = true;
+  for (const engine::Preset& p : engine::presets()) {
+    const auto& c = p.config;
+    if (json) {
+      fmt::print(
+          "{}{{\"name\":\"{}\",\"description\":\"{}\",\"alpha_ms\":{},\"beta_ms\":{},"
+          "\"gamma_ms\":{},\"knee_tokens\":{},\"max_num_seqs\":{},\"max_batched_tokens\":{},"
+          "\"kv_tokens\":{}}}",
+          first ? "{\"presets\":[" : ",", p.name, p.description, c.cost.alpha_ms, c.cost.beta_ms,
+          c.cost.gamma_ms, c.cost.knee_tokens, c.max_num_seqs, c.max_batched_tokens, c.kv_tokens);
+    } else {
+      fmt::print("{:<14} {:>8} {:>9} {:>9} {:>6} {:>9} {:>11} {:>11}  {}\n", p.name,
+                 c.cost.alpha_ms, c.cost.beta_ms, c.cost.gamma_ms, c.cost.knee_tokens,
+                 c.max_num_seqs, c.max_batched_tokens, c.kv_tokens, p.description);
+    }
+    first = false;
+  }
+  if (json) fmt::print("]}}\n");
+}
+
+Result<void> apply_preset(Options& options) {
+  auto preset = engine::find_preset(options.preset);
+  if (!preset) return fail(preset.error());
+  engine::EngineConfig& engine = options.config.engine;
+  engine = preset->config;
+  if (options.alpha_ms) engine.cost.alpha_ms = *options.alpha_ms;
+  if (options.beta_ms) engine.cost.beta_ms = *options.beta_ms;
+  if (options.gamma_ms) engine.cost.gamma_ms = *options.gamma_ms;
+  if (options.knee_tokens) engine.cost.knee_tokens = *options.knee_tokens;
+  if (options.max_num_seqs) engine.max_num_seqs = *options.max_num_seqs;
+  if (options.max_batched_tokens) engine.max_batched_tokens = *options.max_batched_tokens;
+  if (options.kv_tokens) engine.kv_tokens = *options.kv_tokens;
+  if (!options.fault.empty()) {
+    auto fault = emulator::parse_fault(options.fault);
+    if (!fault) return fail(fault.error());
+    options.config.fault = *fault;
+  }
+  return {};
+}
+
+int serve(Options options) {
+  if (auto ok = apply_preset(options); !ok) return usage_error(ok.error().message);
+  if (auto ok = options.config.check(); !ok) return usage_error(ok.error().message);
+  options.config.listen = {options.host, options.port, false};
+  options.config.unix_start_s = std::time(nullptr);
+  auto loop = net::make_event_loop();
+  auto network = net::make_socket_network(*loop);
+  auto server = emulator::Emulator::start(*loop, *network, options.config);
+  if (!server) {
+    fmt::print(stderr, "tailrace engine: {}\n", server.error().message);
+    return kExitFailed;
+  }
+  const net::Endpoint local = (*server)->local();
+  if (!options.ports_file.empty()) {
+    const auto written = core::write_file_atomically(options.ports_file,
+                                                     fmt::format("{{\"port\":{}}}\n", local.port));
+    if (!written) {
+      fmt::print(stderr, "tailrace engine: {}\n", written.error().message);
+      return kExitFailed;
+    }
+  }
+  log::info("engine_listening", {{"address", net::to_string(local)},
+                                 {"model", options.config.model},
+                                 {"preset", options.preset},
+                                 {"max_num_seqs", options.config.engine.max_num_seqs},
+                                 {"time_scale", options.config.time_scale}});
+  bool draining = false;
+  loop->on_terminate([&](int) {
+    if (draining) return loop->stop();  // a second signal means now
+    draining = true;
+    log::info("engine_draining");
+    (*server)->drain(from_seconds(options.drain_s), [&] { loop->stop(); });
+  });
+  loop->run();
+  log::info("engine_stopped");
+  return 0;
+}
+
+}  // namespace
+
+void add_engine(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand(
+      "engine",
+      "Run an emulated engine behind an OpenAI-compatible server.\n\n"
+      "Example: tailrace engine --preset h100-8b --max-num-seqs 32 --time-scale 10 --port 8000");
+  auto options = std::make_shared<Options>();
+  emulator::EmulatorConfig& config = options->config;
+  command->add_option("--preset", options->preset, "Engine preset")->capture_default_str();
+  command->add_flag("--list-presets", options->list_presets, "List the presets and exit");
+  command->add_flag("--json", options->json, "With --list-presets: one JSON document");
+  command->add_option("--host", options->host, "Address to listen on")->capture_default_str();
+  command->add_option("--port", options->port, "Port; 0 picks a free one")->capture_default_str();
+  command->add_option("--ports-file", options->ports_file,
+                      "Write {\"port\": N} there when listening");
+  command->add_option("--model", config.model, "Served model name")->capture_default_str();
+  command->add_option("--time-scale", config.time_scale, "Emulated seconds per real second")
+      ->capture_default_str();
+  command->add_option("--alpha", options->alpha_ms, "Fixed milliseconds per iteration");
+  command->add_option("--beta", options->beta_ms, "Milliseconds per computed token above the knee");
+  command->add_option("--gamma", options->gamma_ms, "Milliseconds per KV token");
+  command->add_option("--knee", options->knee_tokens, "Tokens per iteration that cost nothing");
+  command->add_option("--max-num-seqs", options->max_num_seqs, "Sequences in the batch (slots)");
+  command->add_option("--max-batched-tokens", options->max_batched_tokens, "Tokens per iteration");
+  command->add_option("--kv-tokens", options->kv_tokens, "KV capacity in tokens");
+  command->add_option("--max-model-len", config.max_model_len, "Prompt and answer together, tokens")
+      ->capture_default_str();
+  command
+      ->add_option("--max-queue", config.queued_max,
+                   "Running and waiting sequences together; 503 beyond")
+      ->capture_default_str();
+  command
+      ->add_option("--length-mu", config.lengths.mu, "Mean over prompts of ln(length)'s location")
+      ->capture_default_str();
+  command->add_option("--length-mu-sd", config.lengths.mu_sd, "Its deviation over prompts")
+      ->capture_default_str();
+  command->add_option("--length-sigma", config.lengths.sigma, "Scale of ln(length) within a prompt")
+      ->capture_default_str();
+  command->add_option("--seed", config.lengths.seed, "Seed of the drawn lengths")
+      ->capture_default_str();
+  command->add_option(
+      "--fault", options->fault,
+      "Fault of every request: die_before_first_byte, die_mid_stream, never_answer, "
+      "error_in_stream, status_429, …");
+  command->add_option("--drain-timeout", options->drain_s, "Seconds for running answers on SIGTERM")
+      ->capture_default_str();
+  command->callback([options, &exit_code] {
+    if (options->list_presets) {
+      list_presets(options->json);
+    } else {
+      exit_code = serve(*options);
+    }
+  });
+}
+
+}  // namespace tailrace::cli

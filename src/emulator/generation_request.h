@@ -1,0 +1,34 @@
+// What does a client want generated, as far as an engine has to know?
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tailrace/emulator/emulator.h"
+
+namespace tailrace::emulator {
+
+struct GenerationRequest {
+  bool chat = true;
+  bool stream = false;
+  bool include_usage = false;
+  std::string model;
+  std::int64_t n = 1;
+  std::int64_t prompt_tokens = 1;
+  std::uint64_t prompt_hash = 0;
+  std::optional<std::int64_t> max_tokens;     ///< the client's own limit, ≥ 1
+  std::optional<std::int64_t> output_tokens;  ///< "emulator_output_tokens", ≥ 1
+  FaultPlan fault;                            ///< "emulator_fault"
+};
+
+/// Reads the body of a chat or text completion the way vLLM does: unknown fields are ignored, of
+/// duplicate keys the last counts, null counts as absent. Errors: kInvalidArgument (answer 400).
+Result<GenerationRequest> parse_generation_request(std::string_view body, bool chat);
+
+/// The answer's length in tokens: the request's own, else drawn from the prompt's hash; `choice` is
+/// the index among n. At least 1, at most `cap`.
+std::int64_t answer_tokens(const GenerationRequest& request, const LengthDraw& draw,
+                           std::int64_t choice, std::int64_t cap);
+
+}  // namespace tailrace::emulator
