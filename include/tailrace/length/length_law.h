@@ -31,7 +31,7 @@ struct CappedMoments {
 class LengthLaw {
  public:
   /// Errors: kInvalidArgument naming the parameter when it is not finite or out of range
-  /// (sigma > 0, nu > 0; mu within ±700 so that exp stays finite).
+  /// (sigma > 0, nu ≥ 0.1; mu within ±700 so that exp stays finite).
   static Result<LengthLaw> log_t(double mu, double sigma, double nu = 3.5);
 
   double survival(double tokens) const;  ///< P(X > tokens); 1 for tokens ≤ 0
@@ -39,13 +39,17 @@ class LengthLaw {
   double density(double tokens) const;
   double median() const { return quantile(0.5); }
 
-  /// Exact path: deterministic quadrature (relative error ≤ 1e-11 against 30-digit references).
+  /// Exact path for any cap > 0: deterministic quadrature (relative error ≤ 1e-11 against 30-digit
+  /// references).
   double capped_mean(double cap) const;
   double capped_var(double level, double cap) const;  ///< value at risk: min(quantile(level), cap)
   double capped_cvar(double level, double cap) const;
   /// Fast path for level 0.9 from the precomputed table (relative error ≤ 1e-5, ~0.1 µs); falls
   /// back to the exact path outside the table or for another nu.
   CappedMoments capped_moments_fast(double cap) const;
+  /// Builds that table (about 0.2 s, once per process, thread-safe), so that no request waits for
+  /// it.
+  static void warm_up();
 
   /// Whole-token questions, exact path. `age` tokens are already generated (0 ≤ age < cap).
   double mean_residual(Tokens age, Tokens cap) const;  ///< E[Xd − age | Xd > age]
