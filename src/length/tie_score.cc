@@ -16,6 +16,7 @@ namespace {
 constexpr double kReleasedMeanCap = 2028;
 constexpr double kReleasedCvarCap = 2048;
 constexpr double kTableLevel = 0.9;
+constexpr double kLargestBeta = 1e9;  // keeps every score finite
 
 double draw(const LogT& law, double cap, Rng& rng) {
   return std::min(std::exp(law.mu + law.sigma * rng.student_t(law.nu)), cap);
@@ -66,11 +67,10 @@ Result<void> validate(const ScoreRequest& request) {
         fmt::format("max-tokens: {} is out of range; give a whole number of tokens from 1 to {}",
                     cap, kLargestCap.count()));
   }
-  if (!(request.beta >= 0 && std::isfinite(request.beta))) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("beta: {} is out of range; give a finite weight of at least 0, such as 0.1",
-                    request.beta));
+  if (!(request.beta >= 0 && request.beta <= kLargestBeta)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("beta: {} is out of range; give a weight from 0 to {:.0e}, such as 0.1",
+                            request.beta, kLargestBeta));
   }
   if (!(request.level > 0 && request.level < 1)) {
     return fail(
