@@ -6,20 +6,21 @@
 // `next` says.
 //
 // Who gets a slot:
-//  * Within a pool jobs go in the order of its WaitingQueue. A job that does not fit anywhere yet
-//  (its n slots are not
-//    free on one backend) reserves the backend with the most free slots; jobs behind it may use the
-//    pool's other backends, unless it is overdue: then nobody of its pool passes it.
-//  * Pools that share backends take turns, one job a turn: the pool served longest ago goes first.
-//  A reservation holds
-//    against other pools too, so neither many small jobs nor a busy model can starve anyone.
-//  * Among the backends with room the one with the smallest fraction of its slots in use, then the
-//  smaller name.
+// - Within a pool jobs go in the order of its WaitingQueue. A job that does not fit yet (it has
+//   n slots, not free on one backend) reserves the backend with the most free slots. Jobs behind it
+//   may use the pool's other backends; but nobody of its pool passes an overdue one. A job too
+//   large for every backend that is usable now reserves nothing and blocks nobody.
+// - Pools take turns, one job a turn: of those that have a job and room for it, the pool served
+//   longest ago goes first. A reservation holds against other pools as well, so neither many small
+//   jobs nor a busy model starves anyone on a shared backend.
+// - Among backends with room: the smallest fraction of slots in use, then the smaller name.
+//
 // The same calls with the same arguments give the same assignments.
 //
 // Life of a job: submit → waiting → (next) → running → complete. A running job can come back to its
 // place (requeue) until its engine has sent a byte. cancel ends it in any state. Every path
-// releases its slots.
+// releases its slots. Deadlines are looked at on submission only; whom to time out while waiting is
+// the owner's decision (cancel).
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ struct DispatchConfig {
   schedule::PolicyOptions policy_options;
   std::optional<Duration> waiting_bound = std::chrono::seconds(60);
   std::size_t queued_jobs_max = 10'000;                 ///< per pool: 429 beyond
-  std::size_t queued_bytes_max = std::size_t{1} << 30;  ///< per pool: 413 beyond
+  std::size_t queued_bytes_max = std::size_t{1} << 30;  ///< per pool, waiting: 413 beyond
+  std::size_t ended_jobs_remembered = 1'000;            ///< for `explain`
 };
 
 struct BackendSpec {
@@ -58,13 +60,16 @@ enum class Refusal {
   kDeadline,      // 429: cannot be met by what is known now
   kDraining,      // 503
   kTooManySlots,  // 400: n is larger than any backend's slots
+  kInvalidJob,    // the caller's mistake: its id is in use, or a field is out of range
 };
 
 struct Submission {
   std::optional<Refusal> refusal;  ///< empty: the job waits
   std::string reason;              ///< for people
-  std::optional<Duration>
-      retry_after;  ///< from the pool's drain rate; empty where nothing has drained yet
+  /// From the pool's drain rate; empty where nothing has drained yet. Full: until a tenth of the
+  /// queue has gone. Deadline: until the queue is short enough for it. Draining: until every job of
+  /// the pool has ended.
+  std::optional<Duration> retry_after;
 };
 
 /// "Send this job there." The job counts as running from now on.
@@ -93,9 +98,8 @@ struct PoolView {
   std::size_t waiting = 0;
   std::size_t queued_bytes = 0;
   std::size_t running = 0;  ///< jobs
-  int slots = 0;  ///< sum over usable backends; 0 with jobs waiting: nobody can take them now
-  int backends =
-      0;  ///< that serve it and are not draining; 0 with jobs waiting: nobody will take them
+  int slots = 0;            ///< over usable backends; 0 while jobs wait: nobody can take them now
+  int backends = 0;         ///< not draining ones; 0 while jobs wait: nobody will ever take them
   std::string policy;
   /// Jobs ended per busy slot-second, recently, times the slots that the pool holds or could take
   /// now. So neither idle times nor a change of slots mislead it. Empty while unknown.
@@ -141,8 +145,10 @@ class Dispatcher {
   /// one of its pool for want of slots; a job of one model never blocks another's.
   std::optional<Assignment> next(MonoTime now);
   /// A running job whose engine refused it (429, 503) or died before its first byte returns to its
-  /// place in the queue: same arrival, same key. `avoid` keeps it off that backend while another
-  /// can take it. Errors: kNotFound if it is not running.
+  /// place in the queue: same arrival, same key. `avoid` (may be empty) keeps it off that
+  /// backend while another usable one is large enough for it, even if that is busy now; jobs behind
+  /// it may pass. Once overdue it goes wherever there is room. Errors: kNotFound if it is not
+  /// running.
   Result<void> requeue(JobId id, std::string_view avoid, MonoTime now);
   /// Errors: kNotFound if it is not running.
   Result<void> complete(JobId id, Outcome outcome, MonoTime now);
