@@ -1,0 +1,32 @@
+// How do rows of figures line up on a terminal that may know ASCII alone?
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tailrace::report {
+
+class Table {
+ public:
+  enum class Align { kLeft, kRight };
+  struct Column {
+    std::string title;
+    Align align = Align::kRight;
+  };
+
+  explicit Table(std::vector<Column> columns);
+  /// Missing cells are empty; surplus ones are a failed check. Cells are ASCII.
+  void add_row(std::vector<std::string> cells);
+  /// A title line, a rule, and one line per row, each ending with a line feed.
+  std::string text() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// About `digits` significant digits without an exponent where that stays readable: "0.0123",
+/// "12.3", "1230"; "-" for nothing.
+std::string figure(double value, int digits = 3);
+
+}  // namespace tailrace::report
