@@ -5,6 +5,7 @@
 // Standard, 9.2.6).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,8 @@ struct EventLine {
 /// `value` empty, so memory stays bounded whatever the peer sends.
 class EventStreamScanner {
  public:
+  using OnLine = UniqueFunction<void(const EventLine&)>;
+
   explicit EventStreamScanner(std::size_t line_bytes_max = 1 << 20)
       : line_bytes_max_(line_bytes_max) {}
 
@@ -33,16 +36,20 @@ class EventStreamScanner {
   /// its line; an LF that follows it in the next read is reported as part of no line through
   /// `on_line` with raw "\n" and kind kField and empty text, so that concatenating every `raw`
   /// gives back the input.
-  void feed(std::string_view bytes, UniqueFunction<void(const EventLine&)>& on_line);
+  void feed(std::string_view bytes, OnLine& on_line);
 
   /// The bytes of the line that is not complete yet.
   std::string_view pending() const { return pending_; }
 
  private:
+  void emit(std::string_view raw, std::size_t end_bytes, OnLine& on_line);
+  void keep(std::string_view bytes, OnLine& on_line);
+
   std::string pending_;
   std::size_t line_bytes_max_;
   bool first_line_ = true;
   bool after_cr_ = false;
+  bool in_pieces_ = false;  ///< the line's beginning has been reported already
 };
 
 }  // namespace tailrace::net

@@ -4,6 +4,9 @@
 // came.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +29,8 @@ class Headers {
   /// The first value of that name.
   std::optional<std::string_view> find(std::string_view name) const;
   std::size_t count(std::string_view name) const;
+  /// Is `token` an element of the comma-separated lists under that name ("close" in Connection)?
+  bool has_token(std::string_view name, std::string_view token) const;
   void add(std::string name, std::string value) {
     headers_.push_back({std::move(name), std::move(value)});
   }

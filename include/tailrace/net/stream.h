@@ -6,6 +6,8 @@
 // asked for it.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,7 +23,7 @@
 namespace tailrace::net {
 
 struct Endpoint {
-  std::string host;  ///< a name or an address; IPv6 without brackets
+  std::string host;  ///< a name or an address; IPv6 without brackets; "" listens on every address
   std::uint16_t port = 0;
   bool tls = false;
 
@@ -52,6 +54,19 @@ class Stream {
 
   /// Writes all the bytes, which the stream keeps until then. One write at a time.
   virtual void write(std::vector<std::string> buffers, UniqueFunction<void(Result<void>)> done) = 0;
+
+  /// Writes what the peer's window takes at once, in one scatter write, and returns how many bytes
+  /// that was; never while a write() is pending. 0 also stands for a broken stream: the next
+  /// write() or read() says so. This is the cheap path of a relay: no allocation, no completion.
+  virtual std::size_t try_write(std::span<const std::string_view> pieces) = 0;
+
+  /// Bytes handed to the peer's window since the start: how a caller sees that a slow write
+  /// progresses.
+  virtual std::uint64_t bytes_written() const = 0;
+
+  /// Sends end of stream behind what has been written; reading goes on. Not while a write is
+  /// pending.
+  virtual void shutdown_write() = 0;
 
   /// Closes at once in both directions; pending completions get kCancelled. With `reset`, the peer
   /// sees a connection reset instead of an end of stream, so that a cut answer cannot pass for a
