@@ -115,8 +115,8 @@ double negligible_tokens(const LogT& law, double cap) {
 }  // namespace
 
 double standardise(const LogT& law, double tokens) {
-  // Far enough for any probability, near enough for sinh and asinh.
-  constexpr double kFarthest = 1e100;
+  // Beyond where the t functions call the tail empty, and finite, so that sinh and asinh stay so.
+  constexpr double kFarthest = 1e200;
   return std::clamp((std::log(tokens) - law.mu) / law.sigma, -kFarthest, kFarthest);
 }
 

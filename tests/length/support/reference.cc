@@ -1,0 +1,74 @@
+#include "length/support/reference.h"
+
+#include <simdjson.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace tailrace::length::testing {
+namespace {
+
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> out;
+  std::stringstream stream(line);
+  for (std::string cell; std::getline(stream, cell, ',');) out.push_back(cell);
+  return out;
+}
+
+Row numbers(const simdjson::dom::element& object) {
+  Row row;
+  for (const auto field : simdjson::dom::object(object)) {
+    double value = 0;
+    if (field.value.get(value) == simdjson::SUCCESS) row[std::string(field.key)] = value;
+  }
+  return row;
+}
+
+void append(std::vector<Row>& rows, const simdjson::dom::element& list) {
+  for (const auto item : simdjson::dom::array(list)) rows.push_back(numbers(item));
+}
+
+}  // namespace
+
+std::vector<Row> golden_rows(const std::string& name) {
+  const auto path = std::filesystem::path(TAILRACE_SOURCE_DIR) / "tests/length/golden" / name;
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) throw std::runtime_error("cannot read " + path.string());
+  const auto names = cells(line);
+  std::vector<Row> rows;
+  while (std::getline(file, line)) {
+    const auto values = cells(line);
+    Row row;
+    for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = std::stod(values.at(i));
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::optional<SharedVectors> shared_vectors() {
+  const char* folder = std::getenv("TAILRACE_SHARED");
+  const auto root = folder != nullptr ? std::filesystem::path(folder)
+                                      : std::filesystem::path(TAILRACE_SOURCE_DIR) / "../shared";
+  const auto path = root / "vectors/scheduling.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  simdjson::dom::parser parser;
+  const simdjson::dom::element document = parser.load(path.string());
+  SharedVectors vectors;
+  vectors.constants = numbers(document["constants"]);
+  append(vectors.t_survival, document["constants"]["t_sf_at"]);
+  append(vectors.moments, document["vectors"]);
+  append(vectors.moments, document["vectors_other_nu"]);
+  append(vectors.whole, document["residual_and_gittins"]["rows"]);
+  return vectors;
+}
+
+double relative_error(double actual, double expected) {
+  return std::fabs(actual / expected - 1);
+}
+
+}  // namespace tailrace::length::testing

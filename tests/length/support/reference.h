@@ -1,0 +1,34 @@
+// Where do the expected values of these tests come from?
+//
+// From golden/*.csv, committed and made by golden/generate.py at 40 digits; and from the folder of
+// shared reference vectors where a machine has it (TAILRACE_SHARED, else ../shared beside the
+// source).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tailrace::length::testing {
+
+using Row = std::map<std::string, double>;
+
+/// The rows of golden/<name>, by column name. Throws where the file cannot be read: it is
+/// committed.
+std::vector<Row> golden_rows(const std::string& name);
+
+struct SharedVectors {
+  Row constants;
+  std::vector<Row> t_survival;  ///< z, sf, pdf
+  std::vector<Row> moments;     ///< both lists of capped moments
+  std::vector<Row> whole;       ///< residual_and_gittins
+};
+
+/// Nothing where the folder is absent.
+std::optional<SharedVectors> shared_vectors();
+
+/// |actual/expected − 1|.
+double relative_error(double actual, double expected);
+
+}  // namespace tailrace::length::testing
