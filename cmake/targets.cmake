@@ -5,7 +5,7 @@ set(TAILRACE_LIBS_core spdlog::spdlog fmt::fmt Boost::json Boost::random Threads
 set(TAILRACE_LIBS_net OpenSSL::SSL OpenSSL::Crypto)
 set(TAILRACE_LIBS_report fmt::fmt)
 set(TAILRACE_LIBS_length)
-set(TAILRACE_LIBS_predict)
+set(TAILRACE_LIBS_predict ZLIB::ZLIB)
 set(TAILRACE_LIBS_schedule)
 set(TAILRACE_LIBS_dispatch)
 set(TAILRACE_LIBS_engine)

@@ -28,6 +28,7 @@ struct RequestFeatures {
   std::string prompt_tail;  ///< its last words (up to 512 bytes)
   std::uint64_t system_fingerprint = 0;  ///< hash of the system prompt; 0: none
   std::string response_format;           ///< "", "json_object", "json_schema"
+  std::string reasoning_effort;          ///< "", "low", "medium", "high", …
   int tools = 0;                         ///< number of tools offered
   bool tool_choice_forced = false;
   int turns = 1;  ///< messages in the conversation
@@ -35,6 +36,8 @@ struct RequestFeatures {
   Tokens cap{1};
   std::optional<double> temperature;
   bool cap_is_explicit = false;  ///< the client set a limit, as opposed to a default
+  Tokens min_tokens{0};          ///< the engine must not stop before this many; 0: no such wish
+  int stop_sequences = 0;        ///< number of strings that end the answer
 };
 
 struct Prediction {
@@ -63,16 +66,19 @@ class Predictor {
   virtual Result<void> load(std::string_view image) = 0;
 };
 
+/// Values out of range are brought to the nearest bound.
 struct PredictorOptions {
-  double prior_mu = 5.0;  ///< ln tokens, before anything is known
-  double prior_sigma = 1.0;
-  int table_bits = 18;    ///< 2^bits hashed weights per parameter
-  int min_samples = 100;  ///< observations before a prediction can count as calibrated
+  double prior_mu = 5.0;     ///< ln tokens, before anything is known; −2 to 16
+  double prior_sigma = 1.0;  ///< 0.03 to 3
+  int table_bits = 18;       ///< 2^bits hashed weights of 16 bytes; 8 to 24
+  int min_samples = 100;     ///< observations before a prediction counts as calibrated; at least 1
 };
 
-/// Learns in place from every observation: a hierarchical prior (all → model → tenant and system
-/// prompt) under a linear model on hashed text and numeric features that predicts (mu, sigma) of a
-/// log-t law by a censored likelihood, with a calibration layer on out-of-sample errors.
+/// Learns in place from every observation: a hierarchical prior (all → model → kind of call →
+/// tenant → system prompt) under a linear model on hashed text and numeric features that predicts
+/// (mu, sigma) of a log-t law by a censored likelihood, with a calibration layer on out-of-sample
+/// errors. About 15 µs to predict or to learn from one request; 4 MB at 18 table bits, whatever the
+/// traffic.
 std::unique_ptr<Predictor> make_online_predictor(const PredictorOptions& options = {});
 
 /// Only the hierarchical prior: the baseline, and what a request without text gets.

@@ -1,0 +1,59 @@
+// What do a request's features add to its group's law?
+//
+// Two linear models on hashed features in one table of fixed size. Location: a Bayesian regression
+// with one variance per weight (a diagonal Kalman filter), so that a rare word moves fast and a
+// common one settles, with Student-t weighting, so that an outlier hardly moves anything. ln sigma:
+// AdaGrad on the censored likelihood. One pass over the data, no replay. One thread; a few µs each
+// way.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "predict/hierarchical_prior.h"
+#include "predict/image.h"
+#include "predict/request_text.h"
+
+namespace tailrace::predict {
+
+class LinearModel {
+ public:
+  /// 2^table_bits weights of 16 bytes.
+  explicit LinearModel(int table_bits);
+
+  /// `base_mu` is the group's location. What is unknown about the weights widens sigma.
+  Law predict(double base_mu, const FeatureList& features) const;
+  void learn(double base_mu, const FeatureList& features, double y, bool censored);
+
+  void write(ImageWriter& out) const;
+  /// On false the model holds parts of the image: read into a fresh one.
+  bool read(ImageReader& in);
+
+ private:
+  struct Weight {
+    float mean = 0;
+    float variance = 0;  // of the mean
+    float log_sigma = 0;
+    float squares = 0;  // of log_sigma's gradients
+  };
+  static constexpr float Weight::* kMembers[] = {&Weight::mean, &Weight::variance,
+                                                 &Weight::log_sigma, &Weight::squares};
+  struct Sums {
+    double mean = 0;
+    double variance = 0;
+    double log_sigma = 0;
+  };
+  Sums sum(const FeatureList& features) const;
+  void move_location(const FeatureList& features, const Sums& sums, double residual, bool censored);
+  void move_scale(const FeatureList& features, const Sums& sums, double residual, bool censored);
+  std::size_t index(std::uint64_t hash) const {
+    return static_cast<std::size_t>(hash >> (64 - table_bits_));
+  }
+
+  int table_bits_;
+  std::vector<Weight> weights_;
+  double log_sigma_ = 0;  // of a request about whose features nothing is known
+  double samples_ = 0;
+};
+
+}  // namespace tailrace::predict
