@@ -33,7 +33,7 @@ ErrorAnswer error_answer(dispatch::Refusal refusal, std::string_view reason);
 /// kInvalidArgument 400, kNotFound 404, kAlreadyExists 409, kResourceExhausted 429, kUnavailable
 /// 503, kDeadlineExceeded 504, kCancelled 499, kDataLoss 502, kUnsupported 501, kInternal 500.
 int status_of(ErrorCode code);
-/// 404, 429, 413, 429, 503, 400, in the order of dispatch::Refusal.
+/// As noted beside each value of dispatch::Refusal.
 int status_of(dispatch::Refusal refusal);
 std::string_view to_string(dispatch::Refusal refusal);  ///< "unknown_model", "queue_full", …
 /// The API's word for a status: "invalid_request_error", "rate_limit_error", "server_error", …

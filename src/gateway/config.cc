@@ -1,0 +1,480 @@
+#include "tailrace/gateway/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "gateway/config_schema.h"
+#include "gateway/config_tree.h"
+#include "tailrace/core/text.h"
+
+namespace tailrace::gateway {
+namespace {
+
+constexpr std::size_t kProblemsMax = 50;
+constexpr std::size_t kBackendsMax = 10'000;
+constexpr std::size_t kSecretBytesMax = 64 * 1024;
+
+/// Everything that is wrong with a configuration, each with the line of its key where it has one.
+class Problems {
+ public:
+  explicit Problems(std::string_view origin) : origin_(origin) {}
+
+  void remember_line(const std::string& path, int line) { lines_[path] = line; }
+  void add(const std::string& path, std::string_view what) {
+    const auto line = lines_.find(path);
+    const std::string place = line == lines_.end() ? "" : fmt::format("{}:", line->second);
+    add_raw(fmt::format("{}:{} {}: {}", origin_, place, path, what));
+  }
+  void add_raw(std::string text) {
+    ++count_;
+    if (texts_.size() < kProblemsMax) texts_.push_back(std::move(text));
+  }
+  bool full() const { return texts_.size() >= kProblemsMax; }
+  bool none() const { return count_ == 0; }
+  Error error() const {
+    std::string message = join_words(texts_, "\n");
+    if (count_ > texts_.size()) message += fmt::format("\n… and {} more", count_ - texts_.size());
+    return {ErrorCode::kInvalidArgument, std::move(message)};
+  }
+
+ private:
+  std::string origin_;
+  std::map<std::string, int> lines_;
+  std::vector<std::string> texts_;
+  std::size_t count_ = 0;
+};
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, change}));
+    }
+  }
+  return row.back();
+}
+
+/// Fills a Config from a tree. One per mapping that is being read.
+class TreeReader final : public SchemaVisitor {
+ public:
+  explicit TreeReader(Problems& problems) : problems_(problems) {}
+
+  void read(const ConfigNode& node, const std::string& path, const std::function<void()>& body) {
+    if (node.kind != ConfigNode::Kind::kMap) {
+      problems_.add(path.empty() ? "the file" : path, "must be a mapping of keys to values");
+      return;
+    }
+    levels_.push_back({&node, path, {}});
+    body();
+    report_unknown_keys(levels_.back());
+    levels_.pop_back();
+  }
+
+  void field(Field field) override {
+    const std::string path = path_of(field.name);
+    const ConfigNode* node = take(field.name);
+    if (node == nullptr) {
+      if (field.required) problems_.add(path_or_parent(path), missing(field));
+      return;
+    }
+    problems_.remember_line(path, node->line);
+    if (node->kind == ConfigNode::Kind::kNull) {
+      problems_.add(path, fmt::format("has no value; give a {} or leave the key out", field.type));
+    } else if (field.is_list) {
+      read_list(field, *node, path);
+    } else if (node->kind != ConfigNode::Kind::kScalar) {
+      problems_.add(path, fmt::format("must be a single value: {}", field.type));
+    } else {
+      assign(field, node->text, path);
+    }
+  }
+
+  void section(std::string_view name, std::string_view,
+               const std::function<void()>& body) override {
+    const ConfigNode* node = take(std::string(name));
+    if (node == nullptr) return;
+    const std::string path = path_of(name);
+    problems_.remember_line(path, node->line);
+    if (node->kind == ConfigNode::Kind::kNull) return;  // every key under it is commented out
+    read(*node, path, body);
+  }
+
+  void list(std::string_view name, std::string_view,
+            const std::function<void()>& element) override {
+    const std::string path = path_of(name);
+    const ConfigNode* node = take(std::string(name));
+    if (node == nullptr) {
+      problems_.add(path, "is missing; list the engines, or write [] to add them later");
+      return;
+    }
+    problems_.remember_line(path, node->line);
+    if (node->kind != ConfigNode::Kind::kList) {
+      problems_.add(path, "must be a list: lines that begin with \"- \", or []");
+      return;
+    }
+    if (node->items.size() > kBackendsMax) {
+      problems_.add(path, fmt::format("has more than {} entries", kBackendsMax));
+      return;
+    }
+    for (std::size_t i = 0; i < node->items.size(); ++i) {
+      const std::string item_path = fmt::format("{}[{}]", path, i);
+      problems_.remember_line(item_path, node->items[i].line);
+      read(node->items[i], item_path, element);
+    }
+  }
+
+  void map(std::string_view name, std::string_view,
+           const std::function<void(const std::string&)>& element) override {
+    const std::string path = path_of(name);
+    const ConfigNode* node = take(std::string(name));
+    if (node == nullptr) return;
+    problems_.remember_line(path, node->line);
+    if (node->kind == ConfigNode::Kind::kNull) return;
+    if (node->kind != ConfigNode::Kind::kMap) {
+      problems_.add(path, "must be a mapping from names to keys");
+      return;
+    }
+    for (const auto& [key, member] : node->members) {
+      const std::string member_path = fmt::format("{}.{}", path, key);
+      problems_.remember_line(member_path, member.line);
+      read(member, member_path, [&] { element(key); });
+    }
+  }
+
+ private:
+  struct Level {
+    const ConfigNode* node;
+    std::string path;
+    std::vector<std::string> known;
+  };
+
+  std::string path_of(std::string_view name) const {
+    const std::string& parent = levels_.back().path;
+    return parent.empty() ? std::string(name) : fmt::format("{}.{}", parent, name);
+  }
+  /// A missing key has no line; its mapping has.
+  std::string path_or_parent(const std::string& path) {
+    problems_.remember_line(path, levels_.back().node->line);
+    return path;
+  }
+  static std::string missing(const Field& field) {
+    return fmt::format("is missing; add \"{}:\" with a {}", field.name, field.type);
+  }
+
+  const ConfigNode* take(const std::string& name) {
+    Level& level = levels_.back();
+    level.known.push_back(name);
+    for (const auto& [key, member] : level.node->members) {
+      if (key == name) return &member;
+    }
+    return nullptr;
+  }
+
+  void assign(const Field& field, std::string_view text, const std::string& path) {
+    if (auto set = field.assign(text); !set) {
+      problems_.add(path, fmt::format("{} {}", core::quoted(text), set.error().message));
+    }
+  }
+
+  void read_list(const Field& field, const ConfigNode& node, const std::string& path) {
+    field.clear();
+    if (node.kind == ConfigNode::Kind::kScalar)
+      return assign(field, node.text, path);  // a list of one
+    if (node.kind != ConfigNode::Kind::kList) {
+      problems_.add(path, fmt::format("must be a {}, such as [a, b]", field.type));
+      return;
+    }
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      const std::string item_path = fmt::format("{}[{}]", path, i);
+      problems_.remember_line(item_path, node.items[i].line);
+      if (node.items[i].kind == ConfigNode::Kind::kScalar) {
+        assign(field, node.items[i].text, item_path);
+      } else {
+        problems_.add(item_path, "must be a single text");
+      }
+    }
+    if (field.required && node.items.empty()) problems_.add(path, "is empty; name at least one");
+  }
+
+  void report_unknown_keys(const Level& level) {
+    for (const auto& [key, member] : level.node->members) {
+      if (std::find(level.known.begin(), level.known.end(), key) != level.known.end()) continue;
+      if (problems_.full()) {
+        problems_.add_raw({});  // only counted
+        continue;
+      }
+      const auto nearest = std::min_element(
+          level.known.begin(), level.known.end(), [&](const auto& a, const auto& b) {
+            return edit_distance(key.substr(0, 64), a) < edit_distance(key.substr(0, 64), b);
+          });
+      const bool near =
+          edit_distance(key.substr(0, 64), *nearest) <= std::max<std::size_t>(2, key.size() / 3);
+      const std::string shown = core::quoted(key);
+      const std::string path =
+          level.path.empty() ? key.substr(0, 64) : level.path + "." + key.substr(0, 64);
+      problems_.remember_line(path, member.line);
+      problems_.add(path, near
+                              ? fmt::format("unknown key {}; did you mean \"{}\"?", shown, *nearest)
+                              : fmt::format("unknown key {}; known here: {}", shown,
+                                            join_words(level.known, ", ")));
+    }
+  }
+
+  Problems& problems_;
+  std::vector<Level> levels_;
+};
+
+/// Overrides fields of sections, not of lists and maps, by environment variables.
+class EnvironmentReader final : public SchemaVisitor {
+ public:
+  EnvironmentReader(const Environment& environment, Problems& problems)
+      : environment_(environment), problems_(problems) {}
+
+  void field(Field field) override {
+    const std::string name = environment_name(prefix_ + field.name);
+    const auto value = environment_(name);
+    if (!value) return;
+    if (auto set = field.assign(*value); !set) {
+      problems_.add_raw(fmt::format("environment variable {}: {} {}", name, core::quoted(*value),
+                                    set.error().message));
+    }
+  }
+  void section(std::string_view name, std::string_view,
+               const std::function<void()>& body) override {
+    const std::string outer = prefix_;
+    prefix_ += fmt::format("{}.", name);
+    body();
+    prefix_ = outer;
+  }
+  void list(std::string_view, std::string_view, const std::function<void()>&) override {}
+  void map(std::string_view, std::string_view,
+           const std::function<void(const std::string&)>&) override {}
+
+ private:
+  const Environment& environment_;
+  Problems& problems_;
+  std::string prefix_;
+};
+
+bool is_loopback(const net::Endpoint& endpoint) {
+  return endpoint.host == "localhost" || endpoint.host == "::1" ||
+         endpoint.host.starts_with("127.");
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+             std::string_view::npos;
+}
+
+void check_backend(const BackendConfig& backend, const std::string& prefix, Problems& problems) {
+  // A missing name is reported already.
+  if (!backend.name.empty() && !is_plain_name(backend.name)) {
+    problems.add(prefix + "name",
+                 fmt::format("{} must be 1 to 64 letters, digits, dots, dashes or underscores",
+                             core::quoted(backend.name)));
+  }
+  if (!backend.api_key_env.empty() && !backend.api_key_file.empty()) {
+    problems.add(prefix + "api_key_file", "stands beside api_key_env; keep one of them");
+  }
+  if (!backend.health_path.starts_with('/')) {
+    problems.add(prefix + "health_path",
+                 fmt::format("{} must begin with /", core::quoted(backend.health_path)));
+  }
+}
+
+/// What no single key can tell.
+void check_together(const Config& config, Problems& problems) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < config.backends.size(); ++i) {
+    const BackendConfig& backend = config.backends[i];
+    const std::string prefix = fmt::format("backends[{}].", i);
+    check_backend(backend, prefix, problems);
+    if (!backend.name.empty() && !names.insert(backend.name).second) {
+      problems.add(prefix + "name", fmt::format("{} is the name of another backend too; rename one",
+                                                core::quoted(backend.name)));
+    }
+  }
+  const AdminConfig& admin = config.admin;
+  if (!admin.token_env.empty() && !admin.token_file.empty()) {
+    problems.add("admin.token_file", "stands beside admin.token_env; keep one of them");
+  }
+  if (admin.enabled && !is_loopback(admin.listen) && admin.token_env.empty() &&
+      admin.token_file.empty()) {
+    problems.add("admin.listen",
+                 fmt::format("{} can be reached from other machines; set admin.token_env or "
+                             "admin.token_file, or listen on 127.0.0.1",
+                             core::quoted(net::to_string(admin.listen))));
+  }
+  if (admin.enabled && admin.listen == config.listen && config.listen.port != 0) {
+    problems.add("admin.listen", "is the address of \"listen\" too; choose another port");
+  }
+  if (config.body_bytes_max > config.dispatch.queued_bytes_max) {
+    problems.add(
+        "schedule.queued_bytes_max",
+        fmt::format("{} is less than limits.body_bytes_max ({}): such a body could never wait",
+                    print_bytes(config.dispatch.queued_bytes_max),
+                    print_bytes(config.body_bytes_max)));
+  }
+  const auto& options = config.dispatch.policy_options;
+  if (options.beta_min > options.beta_max) {
+    problems.add("schedule.beta_min", fmt::format("{} is more than schedule.beta_max ({})",
+                                                  options.beta_min, options.beta_max));
+  }
+}
+
+Result<Secret> read_secret(const std::string& variable, const std::string& file,
+                           const Environment& environment) {
+  std::string value;
+  if (!variable.empty()) {
+    const auto found = environment(variable);
+    if (!found) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("environment variable {} is not set", core::quoted(variable)));
+    }
+    value = *found;
+  } else if (!file.empty()) {
+    auto bytes = core::read_file(file, kSecretBytesMax);
+    if (!bytes) return fail(ErrorCode::kInvalidArgument, bytes.error().message);
+    value = *bytes;
+  } else {
+    return Secret{};
+  }
+  const auto trimmed = core::trim(value);
+  // It becomes a header's value: nothing in it may end the header.
+  const bool plain =
+      std::all_of(trimmed.begin(), trimmed.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  if (trimmed.empty() || !plain) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("what {} holds is empty or has characters that no key can have",
+                            core::quoted(variable.empty() ? file : variable)));
+  }
+  return Secret{std::string(trimmed)};
+}
+
+Result<void> read_backend_secret(BackendConfig& backend, const std::string& prefix,
+                                 const Environment& environment) {
+  auto secret = read_secret(backend.api_key_env, backend.api_key_file, environment);
+  if (!secret) {
+    return fail(secret.error().with_context(
+        prefix + (backend.api_key_env.empty() ? "api_key_file" : "api_key_env")));
+  }
+  backend.api_key = std::move(*secret);
+  return {};
+}
+
+}  // namespace
+
+std::string environment_name(std::string_view path) {
+  std::string name = "TAILRACE_";
+  for (const char c : path) {
+    name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+  }
+  return name;
+}
+
+ModelConfig Config::model(std::string_view name) const {
+  const auto found = models.find(std::string(name));
+  return found == models.end() ? ModelConfig{} : found->second;
+}
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+Environment no_environment() {
+  return [](const std::string&) { return std::nullopt; };
+}
+
+Result<Config> parse_config(std::string_view text, std::string_view origin,
+                            const Environment& environment) {
+  if (text.size() > kConfigBytesMax) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: longer than {} bytes", origin, kConfigBytesMax));
+  }
+  const auto tree = parse_yaml(text);
+  if (!tree) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}", origin, tree.error().message));
+  }
+  Config config;
+  Problems problems(origin);
+  TreeReader reader(problems);
+  const ConfigNode empty{ConfigNode::Kind::kMap, 1, {}, {}, {}};
+  reader.read(tree->kind == ConfigNode::Kind::kNull ? empty : *tree, "",
+              [&] { visit_config(reader, config); });
+  EnvironmentReader overrides(environment, problems);
+  visit_config(overrides, config);
+  check_together(config, problems);
+  if (!problems.none()) return fail(problems.error());
+  return config;
+}
+
+Result<void> read_secrets(Config& config, const Environment& environment) {
+  Problems problems("secrets");
+  for (std::size_t i = 0; i < config.backends.size(); ++i) {
+    auto read =
+        read_backend_secret(config.backends[i], fmt::format("backends[{}].", i), environment);
+    if (!read) problems.add_raw(read.error().message);
+  }
+  auto token = read_secret(config.admin.token_env, config.admin.token_file, environment);
+  if (token) {
+    config.admin.token = std::move(*token);
+  } else {
+    problems.add_raw(
+        token.error()
+            .with_context(config.admin.token_env.empty() ? "admin.token_file" : "admin.token_env")
+            .message);
+  }
+  if (!problems.none()) return fail(problems.error());
+  return {};
+}
+
+Result<Config> load_config(const std::string& path, const Environment& environment) {
+  auto text = core::read_file(path, kConfigBytesMax);
+  if (!text) return fail(text.error());
+  auto config = parse_config(*text, path, environment);
+  if (!config) return config;
+  if (auto secrets = read_secrets(*config, environment); !secrets) {
+    return fail(secrets.error().with_context(path));
+  }
+  return config;
+}
+
+Result<BackendConfig> parse_backend(std::string_view name, std::string_view json,
+                                    const Environment& environment) {
+  if (json.size() > kConfigBytesMax) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("body: longer than {} bytes", kConfigBytesMax));
+  }
+  auto tree = parse_yaml(json);  // JSON is YAML
+  if (!tree) return fail(tree.error().with_context("body"));
+  const auto has_name = [](const auto& member) { return member.first == "name"; };
+  if (std::none_of(tree->members.begin(), tree->members.end(), has_name)) {
+    tree->members.emplace_back("name",
+                               ConfigNode{ConfigNode::Kind::kScalar, 1, std::string(name), {}, {}});
+  }
+  BackendConfig backend;
+  Problems problems("body");
+  TreeReader reader(problems);
+  reader.read(*tree, "", [&] { visit_backend(reader, backend); });
+  check_backend(backend, "", problems);
+  if (backend.name != name && !backend.name.empty()) {
+    problems.add("name", fmt::format("{} is not the name in the path, {}",
+                                     core::quoted(backend.name), core::quoted(name)));
+  }
+  if (!problems.none()) return fail(problems.error());
+  if (auto read = read_backend_secret(backend, "", environment); !read) return fail(read.error());
+  return backend;
+}
+
+}  // namespace tailrace::gateway

@@ -1,0 +1,29 @@
+// What does a YAML text say, as a bounded tree with line numbers?
+//
+// Only what a configuration needs: mappings with plain keys, sequences and scalars as text. Anchors
+// and aliases are refused (an alias can make a small file stand for a huge one), and so are deep
+// nesting, very many nodes and several documents.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tailrace/core/result.h"
+
+namespace tailrace::gateway {
+
+struct ConfigNode {
+  enum class Kind { kNull, kScalar, kList, kMap };
+  Kind kind = Kind::kNull;
+  int line = 0;  ///< from 1
+  std::string text;
+  std::vector<ConfigNode> items;
+  std::vector<std::pair<std::string, ConfigNode>> members;  ///< keys are distinct
+};
+
+/// Errors: kInvalidArgument, "12: what is wrong" with the line in front.
+Result<ConfigNode> parse_yaml(std::string_view text);
+
+}  // namespace tailrace::gateway

@@ -1,0 +1,51 @@
+// Which series does the gateway export? The one list of them.
+#pragma once
+
+#include <cstddef>
+
+namespace tailrace::gateway {
+
+/// Index of a family in metric_catalogue().
+enum class MetricId : std::size_t {
+  kBuildInfo,
+  kReady,
+  kConnections,
+  kAdminConnections,
+  kExchanges,
+  kRequests,
+  kRefusals,
+  kLeft,
+  kRequestBytes,
+  kResponseBytes,
+  kQueueJobs,
+  kQueueBytes,
+  kRunningJobs,
+  kSlots,
+  kOverdue,
+  kRequeued,
+  kWait,
+  kTtft,
+  kItl,
+  kE2e,
+  kPromptTokens,
+  kOutputTokens,
+  kAnswerTokens,
+  kUsageEventsDropped,
+  kPredictions,
+  kPredictionsPending,
+  kPredictionsDropped,
+  kCalibrated,
+  kLogError,
+  kScored,
+  kCovered,
+  kLearned,
+  kBackendRunning,
+  kBackendSlots,
+  kBackendHealthy,
+  kBackendRequests,
+  kBackendErrors,
+  kBackendBackoffs,
+  kCount,
+};
+
+}  // namespace tailrace::gateway
