@@ -1,0 +1,218 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "tailrace/net/event_loop.h"
+#include "tailrace/net/http_client.h"
+#include "tailrace/net/stream.h"
+
+namespace tailrace::cli {
+namespace json = boost::json;
+namespace {
+
+struct ExplainOptions {
+  std::string admin = "http://127.0.0.1:9090";
+  std::string token_env = "TAILRACE_ADMIN_TOKEN";
+  std::string request_id;
+  bool as_json = false;
+};
+
+struct Answer {
+  int status = 0;
+  std::string body;
+};
+
+/// One GET, waited for.
+Result<Answer> get(const net::Url& url, const std::string& path, const std::string& token) {
+  const auto loop = net::make_event_loop();
+  const auto network = net::make_socket_network(*loop);
+  const auto client = net::HttpClient::make(*loop, *network);
+  Result<Answer> result = Answer{};
+  net::RequestHead head;
+  head.method = "GET";
+  head.target = url.prefix + path;
+  if (!token.empty()) head.headers.add("authorization", "Bearer " + token);
+  net::CallHandlers handlers;
+  handlers.on_head = [&](net::ResponseHead h) { result->status = h.status; };
+  handlers.on_body = [&](std::string_view bytes) { result->body.append(bytes); };
+  handlers.on_end = [&] { loop->stop(); };
+  handlers.on_error = [&](net::CallError error) {
+    result = fail(std::move(error.error));
+    loop->stop();
+  };
+  const auto timeout = std::chrono::seconds(5);
+  const auto call = client->start(url.endpoint, std::move(head), nullptr,
+                                  {.connect = timeout, .first_byte = timeout, .idle = timeout},
+                                  std::move(handlers));
+  loop->run();
+  return result;
+}
+
+const json::value& at(const json::object& object, std::string_view name) {
+  static const json::value kNull;
+  const auto* value = object.if_contains(json::string_view(name.data(), name.size()));
+  return value ? *value : kNull;
+}
+
+std::string text(const json::value& value) {
+  if (const auto* s = value.if_string()) return std::string(s->data(), s->size());
+  if (value.is_null()) return "-";
+  if (value.is_double()) return fmt::format("{:.4g}", value.get_double());
+  return json::serialize(value);
+}
+
+/// Times for people: "12 ms", "3.4 s".
+std::string duration(const json::value& value) {
+  if (!value.is_number()) return "-";
+  const double ms = value.to_number<double>();
+  return ms < 1000 ? fmt::format("{:.0f} ms", ms) : fmt::format("{:.1f} s", ms / 1000);
+}
+
+void row(std::string_view name, const std::string& value) {
+  fmt::print("  {:<12} {}\n", name, value);
+}
+
+std::string headline(const json::object& d) {
+  const std::string state = text(at(d, "state"));
+  if (const auto* place = at(d, "place").if_object()) {
+    const double position = at(*place, "position").to_number<double>();
+    return position == 0 ? "waits and goes next"
+                         : fmt::format("waits behind {:.0f} other request{}", position,
+                                       position == 1 ? "" : "s");
+  }
+  if (state == "ended") {
+    return fmt::format("ended: {} (HTTP {})", text(at(d, "outcome")), text(at(d, "status")));
+  }
+  if (at(d, "backend").is_string()) return "is at the engine (" + state + ")";
+  return "is " + state;
+}
+
+/// What the reader could do about it; empty where there is nothing to do.
+std::string advice(const json::object& d) {
+  const auto& policy = at(d, "policy");
+  if (at(d, "error").is_string()) {
+    return "The engine's side failed; look at that backend's own log and at "
+           "/tailrace/v1/backends for its health.";
+  }
+  if (const auto* place = at(d, "place").if_object()) {
+    if (at(*place, "overdue").is_bool() && at(*place, "overdue").get_bool()) {
+      return "It is past the waiting bound, so it goes before everything that is not. If many are, "
+             "the engines are too few: see oldest_wait_ms in /tailrace/v1/queue.";
+    }
+    if (!at(d, "law").is_object()) {
+      return "Nothing is known of its length yet, so it counts as long as its limit allows: a "
+             "smaller "
+             "max_tokens would move it forward.";
+    }
+  }
+  if (const auto* p = policy.if_object(); p && at(*p, "reason").is_string()) {
+    return "The configured policy is not in force: " + text(at(*p, "reason")) + ".";
+  }
+  return "";
+}
+
+void print_law(const json::object& d) {
+  const auto* law = at(d, "law").if_object();
+  if (!law) {
+    row("length", fmt::format("unknown; at most {} tokens", text(at(d, "cap"))));
+    return;
+  }
+  const auto whole = [&](const char* name) {
+    return at(*law, name).is_number() ? fmt::format("{:.0f}", at(*law, name).to_number<double>())
+                                      : std::string("-");
+  };
+  row("length", fmt::format("half of such answers end by {} tokens, nine in ten by {}; limit {}",
+                            whole("p50"), whole("p90"), text(at(d, "cap"))));
+  const bool decides = at(*law, "decides_order").is_bool() && at(*law, "decides_order").get_bool();
+  row("", fmt::format("{}, {}, {} its place", text(at(*law, "source")),
+                      at(*law, "calibrated") == json::value(true) ? "calibrated" : "not calibrated",
+                      decides ? "decides" : "does not decide"));
+}
+
+void print_table(const json::object& d) {
+  fmt::print("{} {}\n", text(at(d, "request_id")), headline(d));
+  row("model", text(at(d, "model")));
+  if (at(d, "tenant").is_string()) row("tenant", text(at(d, "tenant")));
+  row("prompt", text(at(d, "prompt_tokens")) + " tokens (estimated)");
+  print_law(d);
+  if (const auto* p = at(d, "policy").if_object()) row("policy", text(at(*p, "effective")));
+  if (const auto* place = at(d, "place").if_object()) {
+    row("why there", text(at(*place, "rule")));
+  }
+  row("age", duration(at(d, "age_ms")));
+  row("in queue", duration(at(d, "queue_ms")));
+  row("first byte", duration(at(d, "ttft_ms")));
+  row("backend", fmt::format("{} (attempts: {})", text(at(d, "backend")), text(at(d, "attempts"))));
+  if (at(d, "output_tokens").is_number()) {
+    row("answer", text(at(d, "output_tokens")) + " tokens" +
+                      (at(d, "output_estimated") == json::value(true) ? " (counted)" : ""));
+  }
+  if (at(d, "error").is_string()) row("error", text(at(d, "error")));
+  if (const auto* notes = at(d, "notes").if_array(); notes && !notes->empty()) {
+    fmt::print("  what happened\n");
+    for (const auto& note : *notes) fmt::print("    {}\n", text(note));
+  }
+  if (const auto hint = advice(d); !hint.empty()) fmt::print("\n{}\n", hint);
+}
+
+int complain(const std::string& message, int code) {
+  fmt::print(stderr, "tailrace explain: {}\n", message);
+  return code;
+}
+
+int explain(const ExplainOptions& options) {
+  const auto url = net::parse_url(options.admin);
+  if (!url) return complain("--admin: " + url.error().message, kExitUsage);
+  const char* token = std::getenv(options.token_env.c_str());
+  const auto answer = get(*url, "/tailrace/v1/explain/" + options.request_id, token ? token : "");
+  if (!answer) {
+    return complain("no answer from " + options.admin + ": " + answer.error().message +
+                        "; is the gateway running, and is this its admin address?",
+                    kExitFailed);
+  }
+  boost::system::error_code error;
+  const auto document = json::parse(answer->body, error);
+  if (error || !document.is_object()) {
+    return complain(options.admin + " did not answer with JSON; is this the admin address?",
+                    kExitFailed);
+  }
+  if (answer->status != 200) {
+    const auto* details = at(document.get_object(), "error").if_object();
+    return complain(
+        details ? text(at(*details, "message")) : "answered " + std::to_string(answer->status),
+        kExitFailed);
+  }
+  if (options.as_json) {
+    fmt::print("{}\n", answer->body);
+  } else {
+    print_table(document.get_object());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand(
+      "explain",
+      "Ask a running gateway where a request is and why.\n\n"
+      "The id is the answer's x-tailrace-request-id (or the x-request-id you sent).\n\n"
+      "Example: tailrace explain --admin http://127.0.0.1:9090 tr-0123456789abcdef");
+  auto options = std::make_shared<ExplainOptions>();
+  command->add_option("request-id", options->request_id, "The request")->required();
+  command->add_option("--admin", options->admin, "The gateway's admin address")
+      ->capture_default_str();
+  command
+      ->add_option("--token-env", options->token_env,
+                   "Environment variable that holds the admin token, if one is needed")
+      ->capture_default_str();
+  command->add_flag("--json", options->as_json, "Print the document instead of a table");
+  command->callback([options, &exit_code] { exit_code = explain(*options); });
+}
+
+}  // namespace tailrace::cli

@@ -1,0 +1,94 @@
+// Backends come, go, fall ill and recover.
+#include <utility>
+
+#include "gateway/gateway_impl.h"
+#include "tailrace/core/log.h"
+#include "tailrace/core/text.h"
+
+namespace tailrace::gateway {
+
+Result<void> Gateway::Impl::put_backend(const BackendConfig& config_in) {
+  auto backend = std::make_shared<Backend>();
+  backend->name = config_in.name;
+  backend->url = config_in.url;
+  backend->models = config_in.models;
+  backend->slots = config_in.slots;
+  backend->api_key = config_in.api_key;
+  backend->health_path = config_in.health_path;
+  backend->ask_usage = config_in.usage == UsageRequest::kAuto;
+  const MonoTime now = loop.now();
+  if (auto put = dispatcher.put_backend({backend->name, backend->models, backend->slots}, now);
+      !put) {
+    return put;
+  }
+  // What was known of a backend at another address says nothing about this one.
+  const auto before = backends.find(backend->name);
+  if (before && before->url.endpoint == backend->url.endpoint) {
+    backend->healthy = before->healthy;
+    backend->confirmed = before->confirmed;
+    backend->models_json = before->models_json;
+  } else if (before) {
+    client->forget(before->url.endpoint);
+  }
+  (void)dispatcher.set_health(backend->name, backend->healthy, now);
+  metrics.add_backend(backend->name);
+  for (const auto& model : backend->models) metrics.add_model(model);
+  backends.put(backend);
+  log::info("backend_put", {{"backend", backend->name},
+                            {"address", net::to_string(backend->url.endpoint)},
+                            {"slots", backend->slots},
+                            {"models", static_cast<std::uint64_t>(backend->models.size())}});
+  if (config.health.enabled) health->watch(backend);
+  context->pump();
+  return {};
+}
+
+Result<void> Gateway::Impl::remove_backend(std::string_view name) {
+  const auto backend = backends.find(name);
+  if (!backend) {
+    return fail(ErrorCode::kNotFound, "no backend is named " + core::quoted(name));
+  }
+  health->unwatch(name);
+  backends.remove(name);
+  // An engine that holds the last jobs of its pool stays known to the dispatcher until they end.
+  (void)dispatcher.remove_backend(name, loop.now());
+  client->forget(backend->url.endpoint);
+  log::info("backend_removed", {{"backend", name}});
+  return {};
+}
+
+void Gateway::Impl::health_changed(const Backend& backend) {
+  (void)dispatcher.set_health(backend.name, backend.healthy, loop.now());
+  pump();
+}
+
+bool Gateway::Impl::ready() const {
+  if (leaving) return false;
+  if (config.health.enabled) return backends.any_ready();
+  return !backends.all().empty();
+}
+
+void Gateway::Impl::refresh_gauges() {
+  const MonoTime now = loop.now();
+  for (const auto& pool : dispatcher.pools(now)) {
+    auto& gauges = metrics.model(pool.model);
+    gauges.queue_jobs.set(static_cast<double>(pool.waiting));
+    gauges.queue_bytes.set(static_cast<double>(pool.queued_bytes));
+    gauges.running_jobs.set(static_cast<double>(pool.running));
+    gauges.slots.set(pool.slots);
+  }
+  for (const auto& view : dispatcher.backends()) {
+    auto& gauges = metrics.backend(view.name);
+    gauges.running.set(view.running);
+    gauges.slots.set(view.slots);
+    gauges.healthy.set(view.healthy ? 1 : 0);
+  }
+  metrics.connections.set(static_cast<double>(public_server->connections()));
+  metrics.exchanges.set(static_cast<double>(public_server->exchanges()));
+  metrics.admin_connections.set(
+      static_cast<double>(admin_server ? admin_server->connections() : 0));
+  metrics.calibrated.set(law_trusted ? 1 : 0);
+  metrics.ready.set(ready() ? 1 : 0);
+}
+
+}  // namespace tailrace::gateway
