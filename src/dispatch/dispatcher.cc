@@ -194,6 +194,19 @@ struct Dispatcher::Impl {
     drop_if_unused(pool);
   }
 
+  /// Adds to the backends that the job avoids. When it has been everywhere it begins anew.
+  static void keep_off(LiveJob& record, std::string_view name) {
+    std::erase(record.avoid, name);
+    record.avoid.emplace_back(name);
+    const auto& all = record.pool->backends;
+    const bool somewhere_new = std::any_of(all.begin(), all.end(), [&](const Backend* backend) {
+      return !backend->draining && std::find(record.avoid.begin(), record.avoid.end(),
+                                             backend->spec.name) == record.avoid.end();
+    });
+    if (!somewhere_new) record.avoid.erase(record.avoid.begin(), record.avoid.end() - 1);
+    if (record.avoid.size() > kAvoidedMax) record.avoid.erase(record.avoid.begin());
+  }
+
   void remember(JobId id, LiveJob& record, Event event, std::string_view backend, MonoTime now) {
     record.notes.add(now, event, backend);
     ended.add({id, record.pool->model, std::string(backend), std::move(record.notes)});
@@ -425,7 +438,6 @@ std::optional<Assignment> Dispatcher::next(MonoTime now) {
     const JobId id = choice->job->id;
     LiveJob& record = impl_->live.find(id)->second;
     record.job = impl_->take_from_queue(record, id);
-    record.avoid.clear();
     record.notes.add(now, choice->overdue ? Event::kSentOverdue : Event::kSent,
                      choice->backend->spec.name);
     impl_->occupy(record, *choice->backend, now);
@@ -444,11 +456,8 @@ Result<void> Dispatcher::requeue(JobId id, std::string_view avoid, MonoTime now)
   Pool& pool = *record->pool;
   Backend& backend = impl_->release(*record, now);
   record->notes.add(now, Event::kReturned, backend.spec.name);
-  if (!avoid.empty()) {
-    record->avoid.emplace_back(avoid);
-    if (record->avoid.size() > kAvoidedMax) record->avoid.erase(record->avoid.begin());
-    pool.avoiding.emplace(record->job.arrival, id);
-  }
+  if (!avoid.empty()) impl_->keep_off(*record, avoid);
+  if (!record->avoid.empty()) pool.avoiding.emplace(record->job.arrival, id);
   pool.queued_bytes += record->bytes;
   TAILRACE_CHECK(pool.queue.push(std::move(record->job)).has_value());
   impl_->queue_changed(pool);
