@@ -46,7 +46,6 @@ enum class Kind : std::uint64_t {
   kSystemOpening,
   kNumber,
   kEffort,
-  kTail,
   kPromptTokensSlope,
   kModelSlope,
   kMinTokens,
@@ -156,59 +155,27 @@ std::string_view last_words(std::string_view text) {
   return text.substr(start);
 }
 
-struct Shape {
-  int digits = 0, lines = 0, questions = 0, exclamations = 0, colons = 0, commas = 0, quotes = 0,
-      code = 0, capitals = 0, wide = 0, stops = 0;
-};
+// Kinds of bytes whose number says something about the task: lines, questions, lists, code, …
+constexpr std::string_view kMarks[] = {"\n", "?", "!", ":", ",", ".", "\"'", "{};()=<>`_"};
+constexpr std::size_t kDigit = std::size(kMarks), kCapital = kDigit + 1, kWide = kDigit + 2,
+                      kOther = kDigit + 3, kByteKinds = kDigit + 4;
 
-Shape measure(std::string_view text) {
-  Shape shape;
-  for (const char ch : text) {
-    const auto c = static_cast<unsigned char>(ch);
-    if (is_digit(c)) ++shape.digits;
-    if (c >= 'A' && c <= 'Z') ++shape.capitals;
-    if (c >= 0x80) ++shape.wide;
-    switch (ch) {
-      case '\n':
-        ++shape.lines;
-        break;
-      case '?':
-        ++shape.questions;
-        break;
-      case '!':
-        ++shape.exclamations;
-        break;
-      case ':':
-        ++shape.colons;
-        break;
-      case ',':
-        ++shape.commas;
-        break;
-      case '.':
-        ++shape.stops;
-        break;
-      case '"':
-      case '\'':
-        ++shape.quotes;
-        break;
-      case '{':
-      case '}':
-      case ';':
-      case '(':
-      case ')':
-      case '=':
-      case '<':
-      case '>':
-      case '`':
-      case '_':
-        ++shape.code;
-        break;
-      default:
-        break;
+constexpr std::array<std::uint8_t, 256> classify_bytes() {
+  std::array<std::uint8_t, 256> kinds{};
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    kinds[byte] = byte >= 0x80                 ? kWide
+                  : byte >= 'A' && byte <= 'Z' ? kCapital
+                  : byte >= '0' && byte <= '9' ? kDigit
+                                               : kOther;
+  }
+  for (std::size_t kind = 0; kind < std::size(kMarks); ++kind) {
+    for (const char c : kMarks[kind]) {
+      kinds[static_cast<unsigned char>(c)] = static_cast<std::uint8_t>(kind);
     }
   }
-  return shape;
+  return kinds;
 }
+constexpr auto kByteKind = classify_bytes();
 
 std::uint64_t closing_mark(std::string_view text) {
   std::size_t end = text.size();
@@ -220,19 +187,15 @@ std::uint64_t closing_mark(std::string_view text) {
 }
 
 void add_shape(std::string_view head, std::string_view tail, Collector& features) {
-  const Shape shape = measure(head);
-  const int amounts[] = {shape.digits,   shape.lines,  shape.questions, shape.exclamations,
-                         shape.colons,   shape.commas, shape.quotes,    shape.code,
-                         shape.capitals, shape.wide,   shape.stops};
+  std::array<int, kByteKinds> counts{};
+  for (const char c : head) ++counts[kByteKind[static_cast<unsigned char>(c)]];
   std::uint64_t index = 0;
-  for (const int amount : amounts) {
-    features.add(of(Kind::kShape, combine(index++, bucket(amount, 1.5))));
+  for (std::size_t kind = 0; kind < kOther; ++kind) {
+    features.add(of(Kind::kShape, combine(index++, bucket(counts[kind], 1.5))));
   }
-  features.add(of(Kind::kShape, combine(index++, closing_mark(tail.empty() ? head : tail))));
-  features.add(
-      of(Kind::kShape,
-         combine(index++,
-                 head.empty() ? 0 : (is_letter(static_cast<unsigned char>(head[0])) ? 1 : 2))));
+  features.add(of(Kind::kShape, combine(index++, closing_mark(tail))));
+  const bool opens_with_letter = !head.empty() && is_letter(static_cast<unsigned char>(head[0]));
+  features.add(of(Kind::kShape, combine(index, opens_with_letter ? 1 : 2)));
 }
 
 std::uint64_t opening(std::span<const std::uint64_t> words, std::size_t count) {
@@ -244,9 +207,10 @@ std::uint64_t opening(std::span<const std::uint64_t> words, std::size_t count) {
 /// Returns the first word's hash, for the crosses with categories.
 std::uint64_t add_words(std::string_view head, std::string_view tail, Collector& features) {
   std::array<std::uint64_t, kHeadWords> head_buffer;
-  std::array<std::uint64_t, kTailWords> tail_buffer;
+  std::array<std::uint64_t, kTextBytes> tail_buffer;  // a word has at least one byte
   const auto words = hash_words(head, head_buffer);
-  const auto last = hash_words(last_words(tail), tail_buffer);
+  const auto at_end = hash_words(last_words(tail), tail_buffer);
+  const auto last = at_end.last(std::min(at_end.size(), kTailWords));
   // Long prompts have many words: each one then says less. Between a sum (0) and a mean (1).
   const double value = std::pow(static_cast<double>(words.size() + 1), -0.25);
   constexpr Kind openings[] = {Kind::kOpening1, Kind::kOpening2, Kind::kOpening3};
@@ -273,7 +237,8 @@ std::uint64_t add_words(std::string_view head, std::string_view tail, Collector&
 void extract_features(const RequestFeatures& request, FeatureList& out) {
   Collector features(out);
   const auto head = std::string_view(request.prompt_head).substr(0, kTextBytes);
-  std::string_view tail = request.prompt_tail;
+  std::string_view tail =
+      request.prompt_tail.empty() ? head : std::string_view(request.prompt_tail);
   if (tail.size() > kTextBytes) tail = tail.substr(tail.size() - kTextBytes);
 
   const std::uint64_t model = stable_hash(request.model);
