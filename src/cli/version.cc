@@ -14,7 +14,11 @@ void add_version(CLI::App& app, int& exit_code) {
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print one JSON document");
   command->callback([json] {
-    fmt::print(*json ? "{{\"version\":\"{}\"}}\n" : "tailrace {}\n", TAILRACE_VERSION);
+    if (*json) {
+      fmt::print("{{\"version\":\"{}\"}}\n", TAILRACE_VERSION);
+    } else {
+      fmt::print("tailrace {}\n", TAILRACE_VERSION);
+    }
   });
 }
 
