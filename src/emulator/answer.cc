@@ -34,6 +34,7 @@ bool Answer::fault_due() const {
     case Fault::kDieBeforeFirstByte:
       return true;
     case Fault::kDieMidStream:
+      return generated_ > std::max<std::int64_t>(1, total_ / 2);
     case Fault::kErrorInStream:
       return generated_ >= std::max<std::int64_t>(1, total_ / 2);
     default:
@@ -90,28 +91,19 @@ bool Answer::has_pending() const {
 }
 
 void Answer::fail_as(const FaultPlan& fault) {
-  const bool error_event = fault.kind == Fault::kErrorInStream;
-  if (error_event && !request_.stream) {
+  if (fault.kind != Fault::kErrorInStream) {
+    exchange_->abort();
+  } else if (!request_.stream) {
     exchange_->respond({500, "", {{"content-type", "application/json"}}},
                        error_body(500, "InternalServerError", kFaultMessage));
-    return;
-  }
-  if (fault.kind == Fault::kDieBeforeFirstByte || !request_.stream) {
-    exchange_->abort();
-    return;
-  }
-  open_stream();
-  std::string bytes;
-  render_pending(bytes);
-  if (error_event) {
+  } else {
+    open_stream();
+    std::string bytes;
+    render_pending(bytes);
     AnswerWriter::append_error(bytes, kFaultMessage);
     AnswerWriter::append_done(bytes);
-  }
-  exchange_->write(std::move(bytes));
-  if (error_event) {
+    exchange_->write(std::move(bytes));
     exchange_->finish();
-  } else {
-    exchange_->abort();
   }
 }
 

@@ -24,7 +24,7 @@ namespace tailrace::emulator {
 enum class Fault {
   kNone,
   kDieBeforeFirstByte,  ///< "die_before_first_byte": the connection is reset when the answer is due
-  kDieMidStream,        ///< "die_mid_stream": reset after about half of the tokens
+  kDieMidStream,        ///< "die_mid_stream": reset after half of the tokens (of two or more)
   kNeverAnswer,         ///< "never_answer": the request is accepted and nothing follows
   kErrorInStream,  ///< "error_in_stream": after about half, an error event (500 without streaming)
   kStatus,         ///< "status_429" and so on, 400 to 599: refused with that status
