@@ -194,17 +194,22 @@ struct Dispatcher::Impl {
     drop_if_unused(pool);
   }
 
-  /// Adds to the backends that the job avoids. When it has been everywhere it begins anew.
+  static bool avoids_all(const LiveJob& record) {
+    const auto& all = record.pool->backends;
+    return std::all_of(all.begin(), all.end(), [&](const Backend* backend) {
+      return backend->draining || std::find(record.avoid.begin(), record.avoid.end(),
+                                            backend->spec.name) != record.avoid.end();
+    });
+  }
+
+  /// Adds to the backends that the job avoids. When it has been everywhere, the one that it left
+  /// longest ago is next.
   static void keep_off(LiveJob& record, std::string_view name) {
     std::erase(record.avoid, name);
     record.avoid.emplace_back(name);
-    const auto& all = record.pool->backends;
-    const bool somewhere_new = std::any_of(all.begin(), all.end(), [&](const Backend* backend) {
-      return !backend->draining && std::find(record.avoid.begin(), record.avoid.end(),
-                                             backend->spec.name) == record.avoid.end();
-    });
-    if (!somewhere_new) record.avoid.erase(record.avoid.begin(), record.avoid.end() - 1);
-    if (record.avoid.size() > kAvoidedMax) record.avoid.erase(record.avoid.begin());
+    while (record.avoid.size() > 1 && (record.avoid.size() > kAvoidedMax || avoids_all(record))) {
+      record.avoid.erase(record.avoid.begin());
+    }
   }
 
   void remember(JobId id, LiveJob& record, Event event, std::string_view backend, MonoTime now) {

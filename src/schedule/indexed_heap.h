@@ -87,11 +87,6 @@ class IndexedHeap {
     }
   }
 
-  void clear() {
-    entries_.clear();
-    position_.clear();
-  }
-
  private:
   static constexpr std::size_t kArity = 4;
   static constexpr std::uint32_t kAbsent = UINT32_MAX;

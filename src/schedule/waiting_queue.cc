@@ -2,21 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <deque>
-#include <unordered_map>
-
+#include "schedule/arrival_order.h"
 #include "schedule/indexed_heap.h"
+#include "schedule/job_store.h"
+#include "schedule/slot_index.h"
 #include "tailrace/core/check.h"
 
 namespace tailrace::schedule {
 namespace {
-
-/// What breaks ties; beside the jobs, so that comparing touches 16 bytes and not a whole Job.
-struct Birth {
-  MonoTime arrival;
-  JobId id;
-  friend auto operator<=>(const Birth&, const Birth&) = default;
-};
 
 struct KeyEntry {
   double key = 0;
@@ -24,25 +17,12 @@ struct KeyEntry {
   Slot slot = 0;
 };
 
-struct ArrivalEntry {
-  MonoTime arrival;
-  Slot slot = 0;
-};
-
 struct ByKey {
-  const std::vector<Birth>* births;
+  const std::vector<Standing>* standings;
   bool operator()(const KeyEntry& a, const KeyEntry& b) const {
     if (a.priority != b.priority) return a.priority > b.priority;
     if (a.key != b.key) return a.key < b.key;
-    return (*births)[a.slot] < (*births)[b.slot];
-  }
-};
-
-struct ByArrival {
-  const std::vector<Birth>* births;
-  bool operator()(const ArrivalEntry& a, const ArrivalEntry& b) const {
-    if (a.arrival != b.arrival) return a.arrival < b.arrival;
-    return (*births)[a.slot].id < (*births)[b.slot].id;
+    return (*standings)[a.slot].birth < (*standings)[b.slot].birth;
   }
 };
 
@@ -64,53 +44,38 @@ struct WaitingQueue::Impl {
   }
   std::optional<Slot> next_slot(MonoTime now) const {
     if (by_key.empty()) return std::nullopt;
-    const ArrivalEntry& oldest = by_arrival.top();
-    return overdue(oldest.arrival, now) ? oldest.slot : by_key.top().slot;
-  }
-  std::optional<Slot> slot_of(JobId id) const {
-    const auto found = slots.find(id);
-    if (found == slots.end()) return std::nullopt;
-    return found->second;
-  }
-
-  Slot take_slot() {
-    if (!free.empty()) {
-      const Slot slot = free.back();
-      free.pop_back();
-      return slot;
+    if (waiting_bound) {
+      const Slot oldest = by_arrival.oldest();
+      if (overdue(standings[oldest].birth.arrival, now)) return oldest;
     }
-    jobs.emplace_back();
-    births.emplace_back();
-    appraisals.emplace_back();
-    return static_cast<Slot>(jobs.size() - 1);
+    return by_key.top().slot;
   }
 
-  KeyEntry key_entry(Slot slot) const {
-    return {policy->key(appraisals[slot], births[slot].arrival), jobs[slot].priority, slot};
+  double key_of(Slot slot) const {
+    return policy->key(standings[slot].appraisal, standings[slot].birth.arrival);
   }
 
   void add(Job job) {
-    const Slot slot = take_slot();
-    births[slot] = {job.arrival, job.id};
-    appraisals[slot] = policy->appraise(job);
-    slots.emplace(job.id, slot);
-    jobs[slot] = std::move(job);
-    by_key.push(key_entry(slot));
-    by_arrival.push({births[slot].arrival, slot});
+    const Birth birth{job.arrival, job.id};
+    const int priority = job.priority;
+    const Appraisal appraisal = policy->appraise(job);
+    const Slot slot = jobs.put(std::move(job));
+    if (slot == standings.size()) standings.emplace_back();
+    standings[slot] = {birth, appraisal};
+    slots.insert(birth.id, slot);
+    by_key.push({key_of(slot), priority, slot});
+    by_arrival.push(slot);
   }
 
   Job take(Slot slot) {
     by_key.erase(slot);
     by_arrival.erase(slot);
-    slots.erase(births[slot].id);
-    free.push_back(slot);
-    return std::move(jobs[slot]);
+    slots.erase(standings[slot].birth.id);
+    return jobs.take(slot);
   }
 
   void rekey() {
-    by_key.rewrite_all([this](KeyEntry& entry) {
-      entry.key = policy->key(appraisals[entry.slot], births[entry.slot].arrival);
-    });
+    by_key.rewrite_all([this](KeyEntry& entry) { entry.key = key_of(entry.slot); });
   }
 
   std::unique_ptr<Policy> policy;
@@ -118,15 +83,11 @@ struct WaitingQueue::Impl {
   std::size_t load_waiting = 0;
   std::size_t load_slots = 0;
 
-  // By slot. Slots of jobs that left are used again, so memory follows the longest queue so far.
-  std::deque<Job> jobs;  // a deque: growing moves no job
-  std::vector<Birth> births;
-  std::vector<Appraisal> appraisals;
-  std::vector<Slot> free;
-
-  std::unordered_map<JobId, Slot> slots;  // looked up, never iterated
-  IndexedHeap<KeyEntry, ByKey> by_key{ByKey{&births}};
-  IndexedHeap<ArrivalEntry, ByArrival> by_arrival{ByArrival{&births}};
+  JobStore jobs;
+  std::vector<Standing> standings;  // by slot
+  SlotIndex slots;
+  IndexedHeap<KeyEntry, ByKey> by_key{ByKey{&standings}};
+  ArrivalOrder by_arrival{&standings};
 };
 
 WaitingQueue::WaitingQueue(std::unique_ptr<Policy> policy, std::optional<Duration> waiting_bound)
@@ -136,7 +97,7 @@ WaitingQueue& WaitingQueue::operator=(WaitingQueue&&) noexcept = default;
 WaitingQueue::~WaitingQueue() = default;
 
 Result<void> WaitingQueue::push(Job job) {
-  if (impl_->slots.contains(job.id)) {
+  if (impl_->slots.find(job.id)) {
     return fail(ErrorCode::kAlreadyExists,
                 fmt::format("job {} waits already; ids must be unique", job.id.count()));
   }
@@ -145,17 +106,19 @@ Result<void> WaitingQueue::push(Job job) {
 }
 
 Result<void> WaitingQueue::set_law(JobId id, const length::LengthLaw& law) {
-  const auto slot = impl_->slot_of(id);
+  const auto slot = impl_->slots.find(id);
   if (!slot) return fail(no_such_job(id));
   Job& job = impl_->jobs[*slot];
   job.law = law;
-  impl_->appraisals[*slot] = impl_->policy->appraise(job);
-  impl_->by_key.replace(impl_->key_entry(*slot));
+  impl_->standings[*slot].appraisal = impl_->policy->appraise(job);
+  KeyEntry entry = impl_->by_key.at(*slot);
+  entry.key = impl_->key_of(*slot);
+  impl_->by_key.replace(entry);
   return {};
 }
 
 Result<Job> WaitingQueue::remove(JobId id) {
-  const auto slot = impl_->slot_of(id);
+  const auto slot = impl_->slots.find(id);
   if (!slot) return fail(no_such_job(id));
   return impl_->take(*slot);
 }
@@ -181,12 +144,12 @@ const Job* WaitingQueue::walk(MonoTime now, std::size_t limit,
     return stopped_at != nullptr || ++visited >= limit;
   };
   if (limit == 0) return nullptr;
-  impl_->by_arrival.walk([&](const ArrivalEntry& entry) {
-    return !impl_->overdue(entry.arrival, now) || done(entry.slot, true);
+  impl_->by_arrival.walk([&](Slot slot) {
+    return !impl_->overdue(impl_->standings[slot].birth.arrival, now) || done(slot, true);
   });
   if (stopped_at != nullptr || visited >= limit) return stopped_at;
   impl_->by_key.walk([&](const KeyEntry& entry) {
-    const bool seen_above = impl_->overdue(impl_->births[entry.slot].arrival, now);
+    const bool seen_above = impl_->overdue(impl_->standings[entry.slot].birth.arrival, now);
     return !seen_above && done(entry.slot, false);
   });
   return stopped_at;
@@ -203,7 +166,7 @@ void WaitingQueue::set_policy(std::unique_ptr<Policy> policy) {
   impl_->policy = std::move(policy);
   impl_->policy->set_load(impl_->load_waiting, impl_->load_slots);
   for (const KeyEntry& entry : impl_->by_key.entries()) {
-    impl_->appraisals[entry.slot] = impl_->policy->appraise(impl_->jobs[entry.slot]);
+    impl_->standings[entry.slot].appraisal = impl_->policy->appraise(impl_->jobs[entry.slot]);
   }
   impl_->rekey();
 }
@@ -213,7 +176,7 @@ const Policy& WaitingQueue::policy() const {
 }
 
 const Job* WaitingQueue::find(JobId id) const {
-  const auto slot = impl_->slot_of(id);
+  const auto slot = impl_->slots.find(id);
   return slot ? &impl_->jobs[*slot] : nullptr;
 }
 
@@ -222,22 +185,23 @@ std::size_t WaitingQueue::size() const {
 }
 
 std::optional<MonoTime> WaitingQueue::oldest_arrival() const {
-  if (impl_->by_arrival.empty()) return std::nullopt;
-  return impl_->by_arrival.top().arrival;
+  const Slot oldest = impl_->by_arrival.oldest();
+  if (oldest == ArrivalOrder::kNone) return std::nullopt;
+  return impl_->standings[oldest].birth.arrival;
 }
 
 Result<Place> WaitingQueue::place(JobId id, MonoTime now) const {
-  const auto slot = impl_->slot_of(id);
+  const auto slot = impl_->slots.find(id);
   if (!slot) return fail(no_such_job(id));
-  const Birth mine = impl_->births[*slot];
+  const Birth mine = impl_->standings[*slot].birth;
   const KeyEntry my_entry = impl_->by_key.at(*slot);
-  const ByKey by_key{&impl_->births};
+  const ByKey by_key{&impl_->standings};
 
   Place place;
   place.key = my_entry.key;
   place.overdue = impl_->overdue(mine.arrival, now);
   for (const KeyEntry& other : impl_->by_key.entries()) {
-    const Birth& birth = impl_->births[other.slot];
+    const Birth& birth = impl_->standings[other.slot].birth;
     const bool other_overdue = impl_->overdue(birth.arrival, now);
     const bool ahead = other_overdue != place.overdue ? other_overdue
                        : place.overdue                ? birth < mine
