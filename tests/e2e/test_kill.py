@@ -28,8 +28,8 @@ def nothing_left(gateway):
 
 def test_the_only_engine_dies_and_comes_back():
     engine = Engine("--model", "m", "--time-scale", "2")
-    with engine, Gateway({"backends": [backend(engine, slots=8)], "health": {"interval_s": 0.2, "timeout_s": 0.5, "unhealthy_after": 1},
-                          "timeouts": {"queue_s": 3}}) as gateway:
+    with engine, Gateway({"backends": [backend(engine, slots=8)], "health": {"interval": "200ms", "timeout": "500ms", "unhealthy_after": 1},
+                          "timeouts": {"queue": "3s"}}) as gateway:
         gateway.wait_ready()
         results = []
         threads = run_load(gateway, 24, True, results)
@@ -63,7 +63,7 @@ def test_the_only_engine_dies_and_comes_back():
 def test_one_of_two_engines_dies():
     first, second = Engine("--model", "m", "--time-scale", "2"), Engine("--model", "m", "--time-scale", "20")
     with first, second, Gateway({"backends": [backend(first, "a", slots=4), backend(second, "b", slots=4)],
-                                 "health": {"interval_s": 0.2, "timeout_s": 0.5, "unhealthy_after": 1}}) as gateway:
+                                 "health": {"interval": "200ms", "timeout": "500ms", "unhealthy_after": 1}}) as gateway:
         gateway.wait_ready()
         results = []
         threads = run_load(gateway, 40, False, results)

@@ -92,7 +92,7 @@ def test_ambiguous_framing_and_large_heads(echo):
 
 def test_queue_full_is_429_with_retry_after():
     with FakeEngine(lambda c, h, b: engine.wait_for_close(c)) as engine, \
-            Gateway({"backends": [backend(engine, slots=1)], "queue": {"jobs_max": 1}}) as gateway:
+            Gateway({"backends": [backend(engine, slots=1)], "schedule": {"queued_jobs_max": 1}}) as gateway:
         gateway.wait_ready()
         running, waiting = raw_request(gateway.port, chat()), None
         wait_until(lambda: len(engine.requests) == 1)
@@ -117,7 +117,7 @@ def test_a_busy_engine_keeps_the_job_in_its_place(code):
 
 def test_a_busy_engines_answer_is_relayed_after_the_waiting_limit():
     with FakeEngine(status(503)) as engine, \
-            Gateway({"backends": [backend(engine, slots=1)], "timeouts": {"queue_s": 0.5}}) as gateway:
+            Gateway({"backends": [backend(engine, slots=1)], "timeouts": {"queue": "500ms"}}) as gateway:
         gateway.wait_ready()
         began = time.monotonic()
         with raw_request(gateway.port, chat()) as sock:
@@ -160,7 +160,7 @@ def test_an_engine_that_dies_after_the_first_byte():
 
 def test_an_engine_that_never_answers_is_504_and_frees_its_slot():
     with FakeEngine(lambda c, h, b: engine.wait_for_close(c)) as engine, \
-            Gateway({"backends": [backend(engine, slots=1)], "timeouts": {"first_byte_s": 0.5}}) as gateway:
+            Gateway({"backends": [backend(engine, slots=1)], "timeouts": {"first_byte": "500ms"}}) as gateway:
         gateway.wait_ready()
         code, data = post(gateway, chat())
         assert code == 504 and error_of(data)
