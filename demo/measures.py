@@ -17,6 +17,7 @@ class Sample:
     output_tokens: int
     ttft_s: float
     end_to_end_s: float
+    between_tokens_s: float | None = None  # mean gap; nothing for answers of one token
     predicted_median: float | None = None
     error: str = ""
 
@@ -38,27 +39,35 @@ def summary(values):
     return {"mean": statistics.fmean(values), "p50": percentile(values, 50), "p90": percentile(values, 90), "p99": percentile(values, 99)}
 
 
-def averaged(rounds, metric):
-    """{request: its mean over the rounds}, for the requests that went well in every round."""
-    per_request = [{s.name: getattr(s, metric) for s in samples if not s.error} for samples in rounds]
-    common = set.intersection(*(set(one) for one in per_request)) if per_request else set()
-    return {name: statistics.fmean(one[name] for one in per_request) for name in sorted(common)}
+def paired_ratio(before, after, metric, seed, draws=BOOTSTRAP_DRAWS):
+    """Mean of the metric in the rounds `before` over that in the rounds `after`, with a 95 % interval by a paired bootstrap.
 
-
-def paired_ratio(before, after, seed, draws=BOOTSTRAP_DRAWS):
-    """mean(before) / mean(after) over the requests in both, with a 95 % interval from resampling requests in pairs."""
-    names = sorted(set(before) & set(after))
+    Each draw resamples requests (the same ones on both sides, each averaged over its rounds) and, since a machine is not equally
+    quiet all the time, the rounds of either side. Requests that failed in any round are left out.
+    """
+    values = [[{s.name: getattr(s, metric) for s in samples if not s.error} for samples in side] for side in (before, after)]
+    names = sorted(set.intersection(*(set(one) for side in values for one in side)))
     if len(names) < 2:
         return None
-    pairs = [(before[name], after[name]) for name in names]
+    columns = [[[one[name] for name in names] for one in side] for side in values]
+    everywhere = range(len(names))
+
+    def ratio(sides, places):
+        over, under = (sum(sum(map(column.__getitem__, places)) for column in side) / len(side) for side in sides)
+        return over / under
+
     rng = random.Random(seed)
-    ratios = []
-    for _ in range(draws):
-        drawn = rng.choices(pairs, k=len(pairs))
-        ratios.append(sum(b for b, _ in drawn) / sum(a for _, a in drawn))
-    low, high = percentile(ratios, 2.5), percentile(ratios, 97.5)
-    return {"ratio": sum(b for b, _ in pairs) / sum(a for _, a in pairs), "low": low, "high": high, "requests": len(pairs),
-            "difference_shown": not low <= 1 <= high}
+    drawn = sorted(ratio([rng.choices(side, k=len(side)) for side in columns], rng.choices(everywhere, k=len(names))) for _ in range(draws))
+    low, high = percentile(drawn, 2.5), percentile(drawn, 97.5)
+    return {"ratio": ratio(columns, everywhere), "low": low, "high": high, "requests": len(names), "difference_shown": not low <= 1 <= high}
+
+
+def speed_ratio(before, after):
+    """How many times slower the engine itself made tokens in the rounds `before` than in `after`: far from 1, something disturbed it."""
+    slow, fast = (statistics.fmean(statistics.median(gaps) for gaps in side) if all(side) else None
+                  for side in ([[s.between_tokens_s for s in samples if not s.error and s.between_tokens_s] for samples in rounds]
+                               for rounds in (before, after)))
+    return slow / fast if slow and fast else None
 
 
 def by_kind(rounds_of_policy, metric):

@@ -6,8 +6,12 @@ import measures
 
 BAR_WIDTH = 40
 WEAK_BELOW_REQUESTS = 30
+# The engine is as busy under either order; a larger change of its speed comes from outside.
+SPEED_CHANGE_MAX = 1.2
+# Below it the two orders are one.
+DECIDED_SHARE_MIN = 0.2
 METRIC_NAMES = {"ttft_s": "time to first token", "per_token_s": "time per output token", "end_to_end_s": "end to end"}
-CSV_FIELDS = ["round", "policy", "name", "kind", "output_tokens", "ttft_s", "end_to_end_s", "per_token_s", "predicted_median", "error"]
+CSV_FIELDS = ["round", "policy", "name", "kind", "output_tokens", "ttft_s", "end_to_end_s", "per_token_s", "between_tokens_s", "predicted_median", "error"]
 
 
 def figure(seconds):
@@ -58,16 +62,28 @@ def histogram_lines(bins):
             for i, (low, high, count) in enumerate(bins)]
 
 
+def disturbed(result):
+    """Whether something outside changed the engine's speed between the two orders' rounds."""
+    change = result["speed_ratio"]
+    return change is not None and max(change, 1 / change) > SPEED_CHANGE_MAX
+
+
 def verdict(result):
     """The main result in one sentence."""
     ratio, (before, after) = result["ratio"], result["policies"]
     if ratio is None:
         return "Too few requests went well to compare the two orders."
     interval = f"95 % interval {ratio['low']:.2f} to {ratio['high']:.2f} over {ratio['requests']} requests, paired bootstrap"
+    measured = f"mean time per output token {before} / {after} is {ratio['ratio']:.2f} ({interval})"
+    if result["predictor"]["decided_share"] < DECIDED_SHARE_MIN:
+        return f"No difference shown: the predictor was not calibrated, so {after} fell back to the order of arrival; {measured}."
+    if disturbed(result):
+        return (f"No difference shown: between the rounds of {before} and {after} the engine's own speed changed by {result['speed_ratio']:.2f}, "
+                f"so something else kept the machine busy; {measured}. Run it again on a quiet machine.")
     if not ratio["difference_shown"]:
-        return f"No difference shown: mean time per output token {before} / {after} is {ratio['ratio']:.2f} ({interval})."
+        return f"No difference shown: {measured}."
     better = f"{ratio['ratio']:.2f} times lower" if ratio["ratio"] > 1 else f"{1 / ratio['ratio']:.2f} times HIGHER"
-    return f"Mean time per output token is {better} with {after} than with {before} ({interval})."
+    return f"Mean time per output token is {better} with {after} than with {before} ({before} / {after}: {interval})."
 
 
 def predictor_sentence(result):
@@ -79,12 +95,12 @@ def predictor_sentence(result):
     decided = facts["decided_share"]
     return (f"Predictor: {quality}; learned from {facts['warm_up_answers']} warm-up answers to other prompts; "
             f"its law decided the place of {decided:.0%} of the requests in the {result['policies'][1]} rounds"
-            + ("." if decided > 0.5 else " (it was not calibrated: then requests go in the order of arrival)."))
+            + ("." if decided >= DECIDED_SHARE_MIN else ": it was not calibrated, and then requests go in the order of arrival."))
 
 
 def caveats(result):
-    notes = ["The kinds are easy to tell apart by their wording: this is the friendly case for a predictor. "
-             "The interval covers the choice of requests, not the choice of arrival times."]
+    notes = ["The kinds are easy to tell apart by their wording: this is the friendly case for a predictor. The interval covers the choice "
+             f"of requests and the differences between rounds, not the choice of arrival times. Mean length {result['mean_tokens']:.0f} tokens."]
     if result["requests_per_round"] < WEAK_BELOW_REQUESTS:
         notes.append(f"Only {result['requests_per_round']} requests a round: a weak result. Run it longer (DEMO_SECONDS, or the default).")
     if result["engine"]["emulated"]:
@@ -121,10 +137,10 @@ def write(folder, result, samples):
         writer = csv.writer(file)
         writer.writerow(CSV_FIELDS)
         for number, policy, s in samples:
-            writer.writerow([number, policy, s.name, s.kind, s.output_tokens, s.ttft_s, s.end_to_end_s, s.per_token_s, s.predicted_median, s.error])
+            writer.writerow([number, policy, s.name, s.kind, s.output_tokens, s.ttft_s, s.end_to_end_s, s.per_token_s, s.between_tokens_s, s.predicted_median, s.error])
 
 
-def result_of(rounds, policies):
+def result_of(rounds, policies, seed):
     """The comparison proper. `rounds`: [(policy, [Sample])] in the order in which they ran."""
     before, after = policies
     of = {policy: [samples for p, samples in rounds if p == policy] for policy in policies}
@@ -136,9 +152,10 @@ def result_of(rounds, policies):
         kinds[kind] = {"requests": len(lengths), "median_tokens": measures.percentile(lengths, 50),
                        **{metric: {p: measures.by_kind(of[p], metric)[kind] for p in policies} for metric in measures.METRICS}}
     return {
-        "policies": list(policies), "rounds": [policy for policy, _ in rounds], "requests_per_round": len(rounds[0][1]),
+        "policies": list(policies), "speed_ratio": measures.speed_ratio(of[before], of[after]), "rounds": [policy for policy, _ in rounds], "requests_per_round": len(rounds[0][1]),
         "failed": sum(bool(s.error) for _, samples in rounds for s in samples),
         "latency": {p: {m: measures.summary([getattr(s, m) for s in good[p]]) for m in measures.METRICS} for p in policies},
+        "ratio": measures.paired_ratio(of[before], of[after], "per_token_s", seed),
         "kinds": kinds, "equal_lengths_share": measures.equal_lengths_share([samples for _, samples in rounds]),
         "mean_tokens": sum(s.output_tokens for s in first) / len(first),
     }

@@ -30,7 +30,7 @@ SLOTS = 4
 POLICIES = ("fcfs", "tie")
 ROUNDS = ("fcfs", "tie", "fcfs", "tie")
 LOAD_FACTOR = 1.5
-DEFAULT_SECONDS = 360
+DEFAULT_SECONDS = 300
 WARM_UP_SHARE = 0.28
 # The predictor's own test of calibration comes on top; its usual 100 answers would take a small machine too long.
 MIN_SAMPLES = 40
@@ -83,7 +83,7 @@ class Demo:
         self.folder = children.folder
         self.model_name = "emulated" if settings.emulated else "smollm2-135m-instruct"
         self.learned = self.folder / "learned.bin"
-        self.engine = self.gateway = self.engine_port = self.port = self.admin_port = None
+        self.engine = self.gateway = self.engine_port = self.port = self.admin_port = self.calibrated = None
 
     # Servers.
 
@@ -130,6 +130,7 @@ class Demo:
             time.sleep(0.05)
 
     def admin(self, path, method="GET", document=None):
+        """A question to the gateway's admin API."""
         status, body = client.fetch(f"http://127.0.0.1:{self.admin_port}/tailrace/v1/{path}", method, document)
         if status != 200:
             raise self.gateway.failure(f"answered {status} to {method} {path}: {body}", "if this repeats, report it")
@@ -157,6 +158,7 @@ class Demo:
             first = next(answer.error for answer in answers if answer.error)
             raise self.gateway.failure(f"or the engine failed {len(answers) - len(good)} of {len(answers)} warm-up requests ({first})",
                                        "look at the engine's log, or try DEMO_ENGINE=emulator make demo")
+        self.calibrated = self.admin("predict", "POST", bodies[0][1])["calibrated"]
         self.gateway.stop()  # this writes what was learned
         if model_file.exists():
             shutil.copyfile(model_file, self.learned)
@@ -204,7 +206,7 @@ class Demo:
             median, decides = self.explained(row)
             decided += decides
             result.append(measures.Sample(row["id"], kinds[row["id"]], max(1, int(row["output_tokens"])), float(row["ttft_s"] or row["e2e_s"]),
-                                          float(row["e2e_s"]), median, row["error"]))
+                                          float(row["e2e_s"]), float(row["itl_mean_s"] or 0) or None, median, row["error"]))
         return result, decided / len(rows)
 
 
@@ -241,7 +243,7 @@ def measure_all(demo, by_kind):
     requests_file = demo.folder / "requests.jsonl"
     write_requests(requests_file, asked, settings)
     warm_up_answers = sum(map(len, by_kind.values()))
-    screen.step(f"{warm_up_answers} answers learned from; the engine serves {capacity:.2f} requests/s of this mix. "
+    screen.step(f"{warm_up_answers} answers learned from: the predictor is {'calibrated' if demo.calibrated else 'NOT calibrated yet'}; the engine serves {capacity:.2f} requests/s of this mix. "
                 f"Now {len(ROUNDS)} rounds of {count} requests, about {expected_s:.0f} s each")
     rounds, decided = [], []
     for number, policy in enumerate(ROUNDS, 1):
@@ -258,7 +260,7 @@ def measure_all(demo, by_kind):
         screen.step(f"  mean time per output token {report.figure(statistics.fmean(s.per_token_s for s in good))}, "
                     f"to first token {report.figure(statistics.fmean(s.ttft_s for s in good))}")
     result = compare(demo, rounds, {"factor": LOAD_FACTOR, "capacity_per_s": capacity, "rate_per_s": LOAD_FACTOR * capacity},
-                     {"warm_up_answers": warm_up_answers, "decided_share": statistics.fmean(decided)})
+                     {"warm_up_answers": warm_up_answers, "calibrated_after_warm_up": demo.calibrated, "decided_share": statistics.fmean(decided)})
     return result, [(number, policy, s) for number, (policy, samples) in enumerate(rounds, 1) for s in samples]
 
 
@@ -271,15 +273,13 @@ def check_failures(demo, samples):
 
 def compare(demo, rounds, load, predictor):
     settings = demo.settings
-    averaged = {p: measures.averaged([samples for policy, samples in rounds if policy == p], "per_token_s") for p in POLICIES}
     # The first round: its predictions were made before any measured prompt had been answered.
     known = [s for s in rounds[0][1] if not s.error and s.predicted_median is not None]
     predictor["rank_correlation"] = measures.rank_correlation([s.predicted_median for s in known], [s.output_tokens for s in known])
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": machine(), "seed": settings.seed,
         "seconds": settings.seconds, "engine": {"emulated": settings.emulated, "model": demo.model_name, "description": demo.description},
-        "load": load, **report.result_of(rounds, POLICIES), "predictor": predictor,
-        "ratio": measures.paired_ratio(averaged[POLICIES[0]], averaged[POLICIES[1]], settings.seed),
+        "load": load, **report.result_of(rounds, POLICIES, settings.seed), "predictor": predictor,
         "histogram": measures.histogram([s.output_tokens for s in rounds[0][1] if not s.error], prompts.ANSWER_TOKENS_MAX),
     }
 

@@ -71,18 +71,35 @@ def test_rank_correlation():
     assert measures.ranks([5, 1, 5, 9]) == [2.5, 1, 2.5, 4]
 
 
+def sample(name, kind="code", tokens=10, end=2.0, **more):
+    return Sample(name, kind, tokens, more.pop("ttft_s", 1.0), end, **more)
+
+
+def rounds_of(values, count=2):
+    return [[sample(name, end=value) for name, value in values.items()] for _ in range(count)]
+
+
 def test_the_bootstrap_finds_a_clear_difference_and_none_where_there_is_none():
     rng = random.Random(5)
     before = {f"r{i}": rng.lognormvariate(0, 1) for i in range(80)}
     halved = {name: value / 2 * rng.uniform(0.9, 1.1) for name, value in before.items()}
-    clear = measures.paired_ratio(before, halved, seed=1)
+    clear = measures.paired_ratio(rounds_of(before), rounds_of(halved), "end_to_end_s", seed=1)
     assert clear["low"] < clear["ratio"] < clear["high"] and clear["ratio"] == pytest.approx(2, rel=0.05)
     assert clear["difference_shown"] and clear["low"] > 1.8
     shuffled = dict(zip(before, rng.sample(list(before.values()), len(before))))
-    none = measures.paired_ratio(before, shuffled, seed=1)
+    none = measures.paired_ratio(rounds_of(before), rounds_of(shuffled), "end_to_end_s", seed=1)
     assert none["ratio"] == pytest.approx(1) and not none["difference_shown"]
-    assert measures.paired_ratio(before, halved, seed=1) == clear, "seeded"
-    assert measures.paired_ratio({"a": 1}, {"a": 1}, seed=1) is None
+    assert measures.paired_ratio(rounds_of(before), rounds_of(halved), "end_to_end_s", seed=1) == clear, "seeded"
+    assert measures.paired_ratio(rounds_of({"a": 1}), rounds_of({"a": 1}), "end_to_end_s", seed=1) is None
+
+
+def test_rounds_that_disagree_widen_the_interval():
+    values = {f"r{i}": 1.0 + i % 7 for i in range(60)}
+    slow = {name: 3 * value for name, value in values.items()}
+    steady = measures.paired_ratio(rounds_of(slow), rounds_of(values), "end_to_end_s", seed=1)
+    uneven = measures.paired_ratio([*rounds_of(slow, 1), *rounds_of(values, 1)], rounds_of(values), "end_to_end_s", seed=1)
+    assert steady["low"] == pytest.approx(3) and steady["difference_shown"]
+    assert uneven["low"] < 1.1 and uneven["high"] > 2.9
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
@@ -90,19 +107,21 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     for trial in range(100):
         after = {i: rng.lognormvariate(0, 0.5) for i in range(60)}
         before = {i: 1.5 * value * rng.lognormvariate(-0.02, 0.2) for i, value in after.items()}  # expectation 1.5
-        interval = measures.paired_ratio(before, after, seed=trial, draws=400)
+        interval = measures.paired_ratio(rounds_of(before, 1), rounds_of(after, 1), "end_to_end_s", seed=trial, draws=400)
         covered += interval["low"] <= 1.5 <= interval["high"]
     assert 85 <= covered <= 100
 
 
-def sample(name, kind="code", tokens=10, end=2.0, **more):
-    return Sample(name, kind, tokens, more.pop("ttft_s", 1.0), end, **more)
+def test_comparisons_leave_out_what_failed_in_any_round():
+    before = [[sample("a", end=2), sample("b", end=4), sample("c", end=50)], [sample("a", end=2), sample("b", end=4), sample("c", error="timeout")]]
+    assert measures.paired_ratio(before, rounds_of({"a": 1, "b": 2, "c": 1}), "end_to_end_s", seed=1)["ratio"] == 2
+    assert measures.by_kind(before[1:], "end_to_end_s") == {"code": pytest.approx(3)}
 
 
-def test_averages_leave_out_what_failed_in_any_round():
-    rounds = [[sample("a", end=2), sample("b", end=4)], [sample("a", end=4), sample("b", error="timeout")]]
-    assert measures.averaged(rounds, "end_to_end_s") == {"a": 3}
-    assert measures.by_kind(rounds, "end_to_end_s") == {"code": pytest.approx(10 / 3)}
+def test_the_engines_own_speed_is_compared():
+    slow, fast = [[sample("a", between_tokens_s=gap), sample("b")] for gap in (0.04, 0.02)]
+    assert measures.speed_ratio([slow, slow], [fast, fast]) == pytest.approx(2)
+    assert measures.speed_ratio([slow], [[sample("b")]]) is None
 
 
 def test_equal_lengths_compare_every_round():
@@ -138,10 +157,9 @@ def result(scale):
         return [sample(n, k, lengths[n], (5 if k == "factual" else 40) * (factor if k == "factual" else 0.5) * rng.uniform(0.9, 1.1)) for n, k in names]
 
     rounds = [(policy, one(policy)) for policy in run.ROUNDS]
-    averaged = {p: measures.averaged([s for policy, s in rounds if policy == p], "per_token_s") for p in run.POLICIES}
     return {"date": "2026-01-01", "machine": "2 cores", "engine": {"emulated": True, "description": "EMULATED"},
-            "load": {"rate_per_s": 1.5, "factor": 1.5, "capacity_per_s": 1.0}, **report.result_of(rounds, run.POLICIES),
-            "ratio": measures.paired_ratio(averaged["fcfs"], averaged["tie"], 1), "histogram": measures.histogram(list(lengths.values()), 400),
+            "load": {"rate_per_s": 1.5, "factor": 1.5, "capacity_per_s": 1.0}, **report.result_of(rounds, run.POLICIES, seed=1),
+            "histogram": measures.histogram(list(lengths.values()), 400),
             "predictor": {"rank_correlation": 0.9, "warm_up_answers": 60, "decided_share": 1.0}}
 
 
@@ -154,10 +172,18 @@ def test_the_report_says_what_differs_and_what_does_not():
     assert "HIGHER with tie" in worse and "pays" in worse
 
 
-def test_an_uncalibrated_predictor_is_admitted():
-    document = result(scale=1)
+def test_an_uncalibrated_predictor_shows_no_difference_whatever_the_numbers_say():
+    document = result(scale=4)
     document["predictor"] = {"rank_correlation": None, "warm_up_answers": 5, "decided_share": 0.0}
-    assert "not calibrated" in report.text(document)
+    assert "not calibrated" in report.text(document) and "No difference shown" in report.text(document)
+
+
+def test_a_disturbed_machine_shows_no_difference_either():
+    document = result(scale=4)
+    document["speed_ratio"] = 1.1
+    assert "No difference shown" not in report.text(document)
+    document["speed_ratio"] = 0.7
+    assert "No difference shown" in report.text(document) and "quiet machine" in report.text(document)
 
 
 def test_tables_line_up():
