@@ -44,16 +44,27 @@ void EventStreamScanner::feed(std::string_view bytes, OnLine& on_line) {
   }
   while (!bytes.empty()) {
     const std::size_t end = bytes.find_first_of("\r\n");
-    if (end == std::string_view::npos) return keep(bytes, on_line);
+    // A line over the limit is cut at the same bytes whatever the reads were.
+    std::string_view content = bytes.substr(0, end);
+    while (content.size() > line_bytes_max_ - pending_.size()) {
+      const std::size_t taken = line_bytes_max_ - pending_.size();
+      emit_piece(content.substr(0, taken), on_line);
+      content.remove_prefix(taken);
+      bytes.remove_prefix(taken);
+    }
+    if (end == std::string_view::npos) {
+      pending_ += content;
+      return;
+    }
     std::size_t end_bytes = 1;
-    if (bytes[end] == '\r') {
-      if (end + 1 == bytes.size()) {
+    if (bytes[content.size()] == '\r') {
+      if (content.size() + 1 == bytes.size()) {
         after_cr_ = true;
-      } else if (bytes[end + 1] == '\n') {
+      } else if (bytes[content.size() + 1] == '\n') {
         end_bytes = 2;
       }
     }
-    const std::string_view tail = bytes.substr(0, end + end_bytes);
+    const std::string_view tail = bytes.substr(0, content.size() + end_bytes);
     bytes.remove_prefix(tail.size());
     if (pending_.empty()) {
       emit(tail, end_bytes, on_line);
@@ -65,15 +76,11 @@ void EventStreamScanner::feed(std::string_view bytes, OnLine& on_line) {
   }
 }
 
-void EventStreamScanner::keep(std::string_view bytes, OnLine& on_line) {
-  pending_ += bytes;
-  while (pending_.size() > line_bytes_max_) {
-    const std::string piece = pending_.substr(0, line_bytes_max_);
-    pending_.erase(0, line_bytes_max_);
-    in_pieces_ = true;
-    first_line_ = false;
-    on_line({piece, piece, EventLine::Kind::kField, {}});
-  }
+void EventStreamScanner::emit_piece(std::string_view rest, OnLine& on_line) {
+  const std::string piece = std::exchange(pending_, {}) + std::string(rest);
+  in_pieces_ = true;
+  first_line_ = false;
+  on_line({piece, piece, EventLine::Kind::kField, {}});
 }
 
 }  // namespace tailrace::net

@@ -1,5 +1,6 @@
 #include "net/head_parser.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <cstring>
@@ -74,12 +75,19 @@ class HeadParser final : public http::basic_parser<kRequest> {
   void on_finish_impl(error_code&) override {}
 };
 
+/// "METHOD target HTTP/2.0": well-formed, but of another version than ours.
+bool names_other_version(std::string_view head) {
+  const std::string_view line = head.substr(0, head.find('\r'));
+  return std::count(line.begin(), line.end(), ' ') == 2 &&
+         line.substr(line.rfind(' ') + 1).starts_with("HTTP/");
+}
+
 /// Runs the parser over a whole head. Errors as parse_request_head.
 template <bool kRequest>
 Result<void> run(HeadParser<kRequest>& parser, std::string_view head) {
   error_code ec;
   parser.put(boost::asio::buffer(head.data(), head.size()), ec);
-  if (ec == http::error::bad_version) {
+  if (ec == http::error::bad_version && names_other_version(head)) {
     return fail(ErrorCode::kUnsupported, "only HTTP/1.0 and HTTP/1.1 are spoken here");
   }
   if (ec) return fail(ErrorCode::kInvalidArgument, "malformed head: " + ec.message());

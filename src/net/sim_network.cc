@@ -83,6 +83,8 @@ class Wire final : public SimConnection, public std::enable_shared_from_this<Wir
     me.write_done = std::move(done);
     me.unsent.clear();
     for (const std::string& buffer : buffers) me.unsent += buffer;
+    // As a kernel does it: what fits the window is taken within the call.
+    send_unsent(side);
     pump_later(side, core_->loop.now());
   }
 
@@ -107,8 +109,6 @@ class Wire final : public SimConnection, public std::enable_shared_from_this<Wir
   /// `quietly`: the stream is destroyed, so its completions are dropped and not called.
   void close(int side, bool reset, bool quietly) {
     Side& me = sides_[side];
-    ReadDone read_done = std::move(me.read_done);
-    WriteDone write_done = std::move(me.write_done);
     if (me.open) {
       me.open = false;
       --core_->open_streams;
@@ -120,9 +120,13 @@ class Wire final : public SimConnection, public std::enable_shared_from_this<Wir
       }
       me.inbox.clear();
     }
-    if (quietly) return;
-    cancel_later(std::move(read_done));
-    cancel_later(std::move(write_done));
+    if (quietly) {
+      const ReadDone read_dropped = std::move(me.read_done);
+      const WriteDone write_dropped = std::move(me.write_done);
+    } else {
+      wake_reader(side);
+      pump_later(side, core_->loop.now());
+    }
   }
 
  private:
@@ -142,14 +146,6 @@ class Wire final : public SimConnection, public std::enable_shared_from_this<Wir
     ReadDone read_done;
     WriteDone write_done;
   };
-
-  template <class Done>
-  void cancel_later(Done done) {
-    if (!done) return;
-    core_->loop.post([done = std::move(done)]() mutable {
-      done(fail(ErrorCode::kCancelled, "the connection was closed here"));
-    });
-  }
 
   /// Runs `task` when what `side` sends now arrives: after everything that it sent before.
   void deliver(int side, Task task) {
@@ -223,6 +219,7 @@ class Wire final : public SimConnection, public std::enable_shared_from_this<Wir
   void finish_read(int side) {
     Side& me = sides_[side];
     if (!me.read_done) return;
+    if (!me.open) return take(me.read_done)(closed_here());
     if (me.was_reset) {
       return take(me.read_done)(fail(ErrorCode::kUnavailable, "connection reset by peer"));
     }
@@ -246,14 +243,24 @@ class Wire final : public SimConnection, public std::enable_shared_from_this<Wir
   void pump(int side) {
     Side& me = sides_[side];
     if (!me.write_done) return;
-    if (me.was_reset || !me.open || me.end_sent) {
+    if (!me.open) return take(me.write_done)(closed_here());
+    if (me.was_reset || me.end_sent) {
       me.unsent.clear();
       return take(me.write_done)(fail(ErrorCode::kUnavailable, "connection reset by peer"));
     }
+    send_unsent(side);
+    if (me.unsent.empty()) take(me.write_done)({});
+  }
+
+  void send_unsent(int side) {
+    Side& me = sides_[side];
     const std::size_t n = std::min(me.unsent.size(), room(side));
     send(side, me.unsent.substr(0, n));
     me.unsent.erase(0, n);
-    if (me.unsent.empty()) take(me.write_done)({});
+  }
+
+  static tl::unexpected<Error> closed_here() {
+    return fail(ErrorCode::kCancelled, "the connection was closed here");
   }
 
   template <class Done>

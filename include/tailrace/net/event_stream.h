@@ -43,7 +43,7 @@ class EventStreamScanner {
 
  private:
   void emit(std::string_view raw, std::size_t end_bytes, OnLine& on_line);
-  void keep(std::string_view bytes, OnLine& on_line);
+  void emit_piece(std::string_view rest, OnLine& on_line);
 
   std::string pending_;
   std::size_t line_bytes_max_;
