@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <unordered_map>
 
+#include "dispatch/admission.h"
 #include "dispatch/choice.h"
 #include "dispatch/state.h"
 #include "tailrace/core/check.h"
@@ -16,25 +16,6 @@ namespace tailrace::dispatch {
 namespace {
 
 constexpr std::size_t kAvoidedMax = 8;  // backends one job keeps off; older ones are forgiven
-
-Result<void> check(const BackendSpec& spec) {
-  const auto reject = [](std::string message) {
-    return fail(ErrorCode::kInvalidArgument, std::move(message));
-  };
-  if (spec.name.empty()) return reject("backend: its name is empty; give it a unique one");
-  const std::string who = fmt::format("backend {}", core::quoted(spec.name));
-  if (spec.models.empty()) return reject(who + ": models is empty; name the models it serves");
-  if (spec.slots < 1) {
-    return reject(fmt::format("{}: slots is {}; give at least 1", who, spec.slots));
-  }
-  for (auto model = spec.models.begin(); model != spec.models.end(); ++model) {
-    if (model->empty()) return reject(who + ": a model's name is empty");
-    if (std::find(spec.models.begin(), model, *model) != model) {
-      return reject(fmt::format("{}: model {} is named twice", who, core::quoted(*model)));
-    }
-  }
-  return {};
-}
 
 Error no_such_backend(std::string_view name) {
   return {ErrorCode::kNotFound, fmt::format("backend {} is not known", core::quoted(name))};
@@ -217,50 +198,6 @@ struct Dispatcher::Impl {
     ended.add({id, record.pool->model, std::string(backend), std::move(record.notes)});
   }
 
-  // Rates and admission.
-
-  static int usable_slots(const Pool& pool, MonoTime now) {
-    int slots = 0;
-    for (const Backend* backend : pool.backends) {
-      if (backend->usable(now)) slots += backend->spec.slots;
-    }
-    return slots;
-  }
-
-  static int free_slots(const Pool& pool, MonoTime now) {
-    int slots = 0;
-    for (const Backend* backend : pool.backends) {
-      if (backend->usable(now)) slots += backend->free_slots();
-    }
-    return slots;
-  }
-
-  static std::optional<double> drain_per_second(const Pool& pool, MonoTime now) {
-    const std::optional<double> per_slot = pool.drain.per_slot_second(now);
-    if (!per_slot) return std::nullopt;
-    return *per_slot * (pool.busy_slots + free_slots(pool, now));
-  }
-
-  static std::optional<Duration> time_to_end(const Pool& pool, double jobs, MonoTime now) {
-    const std::optional<double> rate = drain_per_second(pool, now);
-    if (!rate || *rate <= 0) return std::nullopt;
-    return from_seconds(jobs / *rate);
-  }
-
-  static std::optional<Duration> expected_wait(const Pool& pool, MonoTime now) {
-    if (pool.queue.empty() && free_slots(pool, now) > 0) return Duration::zero();
-    if (usable_slots(pool, now) == 0) return std::nullopt;
-    return time_to_end(pool, static_cast<double>(pool.queue.size()) + 1, now);
-  }
-
-  /// A client that comes back when a tenth has gone finds room for itself and others like it.
-  static std::optional<Duration> until_room(const Pool& pool, MonoTime now) {
-    return time_to_end(pool, std::ceil(static_cast<double>(pool.queue.size()) / 10), now);
-  }
-
-  /// Why the job is refused, or a Submission without refusal.
-  Submission admit(const schedule::Job& job, std::size_t bytes, MonoTime now) const;
-
   DispatchConfig config;
   std::map<std::string, std::unique_ptr<Backend>, std::less<>> backends;
   std::map<std::string, std::unique_ptr<Pool>, std::less<>> pools;
@@ -270,73 +207,6 @@ struct Dispatcher::Impl {
   std::uint64_t rounds = 0;
   bool draining = false;
 };
-
-Submission Dispatcher::Impl::admit(const schedule::Job& job, std::size_t bytes,
-                                   MonoTime now) const {
-  const auto refuse = [](Refusal refusal, std::string reason,
-                         std::optional<Duration> retry_after = std::nullopt) {
-    return Submission{refusal, std::move(reason), retry_after};
-  };
-  const Pool* pool = find_pool(job.model);
-  if (draining) {
-    std::optional<Duration> rest;
-    if (pool != nullptr) {
-      rest = time_to_end(*pool, static_cast<double>(pool->queue.size() + pool->running_jobs), now);
-    }
-    return refuse(Refusal::kDraining, "shutting down: no new requests are taken", rest);
-  }
-  if (live.contains(job.id)) {
-    return refuse(Refusal::kInvalidJob,
-                  fmt::format("job id {} is in use; ids must be unique", job.id.count()));
-  }
-  if (job.slots < 1 || job.cap.count() < 1 || !(job.weight > 0 && std::isfinite(job.weight))) {
-    return refuse(Refusal::kInvalidJob,
-                  fmt::format("slots {}, cap {} and weight {} must be at least 1, at least 1 and "
-                              "above 0",
-                              job.slots, job.cap.count(), job.weight));
-  }
-  int slots_max = 0;  // over backends that will take jobs again, healthy or not
-  if (pool != nullptr) {
-    for (const Backend* backend : pool->backends) {
-      if (!backend->draining) slots_max = std::max(slots_max, backend->spec.slots);
-    }
-  }
-  if (slots_max == 0) {
-    return refuse(Refusal::kUnknownModel,
-                  fmt::format("no backend serves the model {}", core::quoted(job.model)));
-  }
-  if (job.slots > slots_max) {
-    return refuse(Refusal::kTooManySlots,
-                  fmt::format("the request needs {} slots on one backend; the largest has {}",
-                              job.slots, slots_max));
-  }
-  if (pool->queue.size() >= config.queued_jobs_max) {
-    return refuse(Refusal::kQueueFull,
-                  fmt::format("{} requests wait already, the limit", pool->queue.size()),
-                  until_room(*pool, now));
-  }
-  // Not the sum: `bytes` may be anything.
-  if (bytes > config.queued_bytes_max || pool->queued_bytes > config.queued_bytes_max - bytes) {
-    return refuse(Refusal::kBytesFull,
-                  fmt::format("waiting requests hold {} bytes; {} more would pass the limit of {}",
-                              pool->queued_bytes, bytes, config.queued_bytes_max),
-                  until_room(*pool, now));
-  }
-  if (job.deadline) {
-    const Duration left = *job.deadline - now;
-    if (left <= Duration::zero()) {
-      return refuse(Refusal::kDeadline, "the deadline has passed already");
-    }
-    const std::optional<Duration> wait = expected_wait(*pool, now);
-    if (wait && *wait > left) {
-      return refuse(Refusal::kDeadline,
-                    fmt::format("the wait is about {:.1f} s, the deadline in {:.1f} s",
-                                to_seconds(*wait), to_seconds(left)),
-                    *wait - left);
-    }
-  }
-  return {};
-}
 
 Dispatcher::Dispatcher(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Dispatcher::Dispatcher(Dispatcher&&) noexcept = default;
@@ -352,7 +222,7 @@ Result<Dispatcher> Dispatcher::make(const DispatchConfig& config) {
 
 Result<void> Dispatcher::put_backend(const BackendSpec& spec, MonoTime now) {
   (void)now;
-  if (auto checked = check(spec); !checked) return checked;
+  if (auto checked = check_spec(spec); !checked) return checked;
   Backend* backend = impl_->find_backend(spec.name);
   if (backend == nullptr) {
     backend = impl_->backends.emplace(spec.name, std::make_unique<Backend>()).first->second.get();
@@ -406,10 +276,12 @@ std::vector<BackendView> Dispatcher::backends() const {
 }
 
 Submission Dispatcher::submit(schedule::Job job, std::size_t bytes, MonoTime now) {
-  Submission submission = impl_->admit(job, bytes, now);
-  if (submission.refusal) return submission;
-  Pool& pool = *impl_->find_pool(job.model);
   const JobId id = job.id;
+  Pool* const found = impl_->find_pool(job.model);
+  Submission submission =
+      admit({impl_->config, found, impl_->draining, impl_->live.contains(id)}, job, bytes, now);
+  if (submission.refusal) return submission;
+  Pool& pool = *found;
   impl_->ended.forget(id);
   LiveJob& record = impl_->live[id];
   record.pool = &pool;
@@ -502,7 +374,7 @@ std::optional<MonoTime> Dispatcher::wake_at(MonoTime now) const {
         consider(*backend->backoff_until);
       }
     }
-    if (!impl_->config.waiting_bound || Impl::free_slots(*pool, now) == 0) continue;
+    if (!impl_->config.waiting_bound || free_slots(*pool, now) == 0) continue;
     for (const auto& [arrival, id] : pool->avoiding) {
       const Duration rest = *impl_->config.waiting_bound - (now - arrival);
       if (rest <= Duration::zero()) continue;
@@ -544,12 +416,12 @@ std::vector<PoolView> Dispatcher::pools(MonoTime now) const {
     view.waiting = pool->queue.size();
     view.queued_bytes = pool->queued_bytes;
     view.running = pool->running_jobs;
-    view.slots = Impl::usable_slots(*pool, now);
+    view.slots = usable_slots(*pool, now);
     view.backends =
         static_cast<int>(std::count_if(pool->backends.begin(), pool->backends.end(),
                                        [](const Backend* backend) { return !backend->draining; }));
     view.policy = pool->queue.policy().name();
-    view.drain_per_second = Impl::drain_per_second(*pool, now);
+    view.drain_per_second = drain_per_second(*pool, now);
     if (const auto oldest = pool->queue.oldest_arrival()) view.oldest_wait = now - *oldest;
     views.push_back(std::move(view));
   }
@@ -566,7 +438,7 @@ bool Dispatcher::serves(std::string_view model) const {
 std::optional<Duration> Dispatcher::expected_wait(std::string_view model, MonoTime now) const {
   const Pool* pool = impl_->find_pool(model);
   if (pool == nullptr) return std::nullopt;
-  return Impl::expected_wait(*pool, now);
+  return dispatch::expected_wait(*pool, now);
 }
 
 Result<Explanation> Dispatcher::explain(JobId id, MonoTime now) const {
