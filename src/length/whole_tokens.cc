@@ -12,8 +12,8 @@ namespace tailrace::length {
 namespace {
 
 // Below this many tokens of smoothness a sum is taken term by term; above it the neglected term of
-// Euler-Maclaurin, scale^-3/720 of one summand, is under 1e-12 of the sum.
-constexpr double kSmoothTokens = 200;
+// Euler-Maclaurin, a fifth derivative over 30240, is under 1e-11 of the sum.
+constexpr double kSmoothTokens = 80;
 // A block in units of the smoothness scale: 20 nodes resolve it to rounding.
 constexpr double kBlockScales = 0.75;
 
@@ -25,48 +25,105 @@ double density(const LogT& law, double tokens) {
   return t_density(standardise(law, tokens), law.nu) / (law.sigma * tokens);
 }
 
-/// The number of tokens over which the law changes shape at x: the poles of the density on the log
-/// scale are sigma·sqrt(nu) away from mu, and x itself is the scale of 1/x.
-double smooth_tokens(const LogT& law, double x) {
-  const double y = std::log(x) - law.mu;
-  return x * std::min(1.0, std::hypot(law.sigma * std::min(1.0, std::sqrt(law.nu)), y));
+/// −d ln t_nu/dz: how steeply the t density falls at z.
+double fall_rate(const LogT& law, double z) {
+  return (law.nu + 1) * z / (law.nu + z * z);
 }
 
-/// P(Xd > k) and what it needs to be summed.
+// At this many sigmas a law so thin that it falls within a few tokens has nothing left to fall.
+constexpr double kFlatBeyond = 10;
+// A remainder this small beside the sum so far is lost in rounding.
+constexpr double kNegligibleRest = 1e-18;
+
+/// The number of tokens over which f changes shape at x: the law's poles on the log scale are
+/// sigma·sqrt(nu) away from mu, x itself is the scale of 1/x, and a thin tail falls faster than
+/// either.
+template <class F>
+double smooth_tokens(const F& f, double x) {
+  const LogT& law = f.law;
+  const double y = std::log(x) - law.mu;
+  const double z = standardise(law, x);
+  const double to_pole = std::hypot(law.sigma * std::min(1.0, std::sqrt(law.nu)), y);
+  if (z < -kFlatBeyond || (z > kFlatBeyond && F::kFlatAbove)) return x * std::min(1.0, to_pole);
+  const double e_fold = 2 * law.sigma / std::fabs(fall_rate(law, z));
+  return x * std::min({1.0, to_pole, e_fold});
+}
+
+/// The density with its first two derivatives, per token.
+struct Slopes {
+  double f, f1, f2;
+};
+
+Slopes slopes(const LogT& law, double x) {
+  const double z = standardise(law, x);
+  const double f = density(law, x);
+  if (!(f > 0 && std::isfinite(z * z))) return {f, 0, 0};  // far beyond all probability
+  // (ln f)' = (rate − 1)/x with rate = −fall_rate/sigma.
+  const double q = law.nu + z * z;
+  const double rate = -fall_rate(law, z) / law.sigma;
+  const double bend = -(law.nu + 1) * (law.nu - z * z) / (q * q * law.sigma * law.sigma);
+  const double first = (rate - 1) / x;
+  const double second = (bend - (rate - 1)) / (x * x);
+  return {f, f * first, f * (first * first + second)};
+}
+
+/// What Euler-Maclaurin needs at the ends of a block.
+struct Ends {
+  double value, first, third;
+};
+
+/// P(Xd > k).
 struct Survival {
+  static constexpr bool kFlatAbove = false;  // beside P(Xd > age), far out, it still falls
   const LogT& law;
   double value(double x) const { return x <= 0 ? 1.0 : survival(law, x); }
-  double slope(double x) const { return -density(law, x); }
+  Ends ends(double x) const {
+    const Slopes s = slopes(law, x);
+    return {value(x), -s.f, -s.f2};
+  }
 };
 
 /// P(X ≤ k)/(k(k+1)): the part of E[1/Xd] that is gained by finishing at k at the latest.
 struct EarlyFinish {
+  static constexpr bool kFlatAbove = true;
   const LogT& law;
-  double value(double x) const { return t_survival(-standardise(law, x), law.nu) / (x * (x + 1)); }
-  double slope(double x) const {
-    return (density(law, x) - value(x) * (2 * x + 1)) / (x * (x + 1));
+  double finished(double x) const { return t_survival(-standardise(law, x), law.nu); }
+  double value(double x) const { return finished(x) / (x * (x + 1)); }
+  Ends ends(double x) const {
+    const Slopes s = slopes(law, x);
+    const double p = finished(x);
+    const double a = 1 / x;
+    const double b = 1 / (x + 1);
+    const double w = a * b;  // the weight and its derivatives, w = 1/x − 1/(x+1)
+    const double w1 = b * b - a * a;
+    const double w2 = 2 * (a * a * a - b * b * b);
+    const double w3 = 6 * (b * b * b * b - a * a * a * a);
+    return {p * w, s.f * w + p * w1, s.f2 * w + 3 * s.f1 * w1 + 3 * s.f * w2 + p * w3};
   }
 };
 
-/// The sum of f over the integers lo ≤ k < hi, where f is smooth. Euler-Maclaurin to the third
-/// derivative.
+/// The sum of f over the integers lo ≤ k < hi, where f is smooth: Euler-Maclaurin.
 template <class F>
 double smooth_sum(const F& f, double lo, double hi) {
   if (!(hi > lo)) return 0;
   const double integral = boost::math::quadrature::gauss<double, 20>::integrate(
       [&f](double x) { return f.value(x); }, lo, hi);
-  return integral + (f.value(lo) - f.value(hi)) / 2 + (f.slope(hi) - f.slope(lo)) / 12;
+  const Ends from = f.ends(lo);
+  const Ends to = f.ends(hi);
+  return integral + (from.value - to.value) / 2 + (to.first - from.first) / 12 -
+         (to.third - from.third) / 720;
 }
 
 /// The end of the block that starts at `at`: one token where the law is rough, else many. Equal to
 /// at + 1 exactly when the block is a single term.
-std::int64_t block_end(const LogT& law, std::int64_t at, std::int64_t end) {
+template <class F>
+std::int64_t block_end(const F& f, std::int64_t at, std::int64_t end) {
   const double x = static_cast<double>(at);
-  const double scale = at < 1 ? 0 : smooth_tokens(law, x);
+  const double scale = at < 1 ? 0 : smooth_tokens(f, x);
   if (scale < kSmoothTokens) return at + 1;
   double width = kBlockScales * scale;
   // The block must not reach into a rough or much finer region on its right.
-  while (width >= 2 && smooth_tokens(law, x + width) < std::max(width, kSmoothTokens)) width /= 2;
+  while (width >= 2 && smooth_tokens(f, x + width) < std::max(width, kSmoothTokens)) width /= 2;
   if (width < 2) return at + 1;
   const double room = static_cast<double>(end - at);
   return width >= room ? end : at + static_cast<std::int64_t>(width);
@@ -78,12 +135,24 @@ double block_sum(const F& f, std::int64_t at, std::int64_t to) {
   return smooth_sum(f, static_cast<double>(at), static_cast<double>(to));
 }
 
+/// Can what follows the block [at, to), which weighed `step`, still change the sum of a falling
+/// function?
 template <class F>
-double sum_over_tokens(const LogT& law, const F& f, std::int64_t from, std::int64_t end) {
+bool rest_is_negligible(const F& f, double step, double sum, std::int64_t at, std::int64_t to,
+                        std::int64_t end) {
+  if (F::kFlatAbove) return false;
+  const double largest = to == at + 1 ? step : f.value(static_cast<double>(to));
+  return largest * static_cast<double>(end - to) < kNegligibleRest * sum;
+}
+
+template <class F>
+double sum_over_tokens(const F& f, std::int64_t from, std::int64_t end) {
   double sum = 0;
   for (std::int64_t at = from; at < end;) {
-    const std::int64_t to = block_end(law, at, end);
-    sum += block_sum(f, at, to);
+    const std::int64_t to = block_end(f, at, end);
+    const double step = block_sum(f, at, to);
+    sum += step;
+    if (rest_is_negligible(f, step, sum, at, to, end)) break;
     at = to;
   }
   return sum;
@@ -113,12 +182,17 @@ class GittinsSearch {
   double run() {
     while (at_.tokens < cap_) {
       const std::int64_t limit = at_.tokens < first_ ? first_ : cap_;
-      const std::int64_t to = block_end(law_, at_.tokens, limit);
-      const Stop next{to, at_.served + block_sum(Survival{law_}, at_.tokens, to)};
+      const std::int64_t to = block_end(Survival{law_}, at_.tokens, limit);
+      const double step = block_sum(Survival{law_}, at_.tokens, to);
+      const Stop next{to, at_.served + step};
       if (to >= first_) best_ = std::min(best_, rank(next));
       const bool inside = at_.tokens >= first_ && to > at_.tokens + 1;
       if (inside && falling(at_) && !falling(next)) search(at_, at_.tokens + 1, to - 1);
+      const bool last = rest_is_negligible(Survival{law_}, step, next.served, at_.tokens, to, cap_);
       at_ = next;
+      if (last) {
+        return std::min(best_, at_.served / start_);  // the rank of serving to the cap
+      }
     }
     return best_;
   }
@@ -178,13 +252,13 @@ double whole_survival(const LogT& law, std::int64_t k, std::int64_t cap) {
 double mean_residual(const LogT& law, std::int64_t age, std::int64_t cap) {
   const double alive = whole_survival(law, age, cap);
   if (alive < kLeastSurvival) return far_tail_residual(law, age, cap);
-  const double sum = sum_over_tokens(law, Survival{law}, age, cap);
+  const double sum = sum_over_tokens(Survival{law}, age, cap);
   return std::clamp(sum / alive, 1.0, static_cast<double>(cap - age));
 }
 
 double mean_inverse(const LogT& law, std::int64_t cap) {
   const double at_cap = 1 / static_cast<double>(cap);
-  return std::clamp(at_cap + sum_over_tokens(law, EarlyFinish{law}, 1, cap), at_cap, 1.0);
+  return std::clamp(at_cap + sum_over_tokens(EarlyFinish{law}, 1, cap), at_cap, 1.0);
 }
 
 double gittins_rank(const LogT& law, std::int64_t age, std::int64_t cap, std::int64_t quantum) {
