@@ -133,9 +133,10 @@ std::string summarize_json(const Config& config) {
       {"admin", config.admin.enabled ? boost::json::value(net::to_string(config.admin.listen))
                                      : boost::json::value(nullptr)},
       {"policy", config.dispatch.policy},
-      {"waiting_bound_s", config.dispatch.waiting_bound
-                              ? boost::json::value(to_seconds(*config.dispatch.waiting_bound))
-                              : boost::json::value(nullptr)},
+      {"waiting_bound_s",
+       config.dispatch.waiting_bound
+           ? boost::json::value(static_cast<double>(config.dispatch.waiting_bound->count()) / 1e9)
+           : boost::json::value(nullptr)},
       {"predict", std::string(mode_name(config.predict.mode))},
       {"backends", std::move(backends)}};
   return boost::json::serialize(document);

@@ -80,6 +80,7 @@ struct UsageFilter::Impl {
     if (is_caused && passed == 0) {
       held.clear();
       ++dropped;
+      passed = rest.size();
       return;
     }
     release();
