@@ -191,7 +191,7 @@ int execute(const Options& options) {
 void add_workload_options(CLI::App& command, Options& options) {
   command.add_option("--requests", options.requests_file, "JSON lines, one request each");
   command.add_option("--synthetic", options.synthetic,
-                     "Drawn requests: heavy-tail[:mu=4.6,mu_sd=0.9,sigma=0.75,sigma_log_sd=0.5,"
+                     "Drawn requests: heavy-tail[:mu=4.6,mu_sd=0.9,sigma=0.75,sigma_log_sd=0.4,"
                      "nu=3.5,cap=2048]");
   command.add_flag("--print-requests", options.print_requests,
                    "Write the requests as JSON lines and send nothing");

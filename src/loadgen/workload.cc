@@ -118,7 +118,7 @@ struct HeavyTail {
   double mu = 4.6;
   double mu_sd = 0.9;
   double sigma = 0.75;
-  double sigma_log_sd = 0.5;
+  double sigma_log_sd = 0.4;
   double nu = 3.5;
   double cap = 2048;
 };

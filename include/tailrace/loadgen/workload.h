@@ -44,7 +44,7 @@ std::string to_json_line(const LoadRequest& request);
 /// "heavy-tail[:key=value,…]": per request mu ~ N(mu, mu_sd), sigma log-normal with the given
 /// median and standard deviation of the logarithm, length min(cap, max(1, ceil X)) with ln X = mu +
 /// sigma·T(nu), a prompt of a few words. Keys and defaults: mu=4.6, mu_sd=0.9, sigma=0.75,
-/// sigma_log_sd=0.5, nu=3.5, cap=2048. Errors: kInvalidArgument.
+/// sigma_log_sd=0.4, nu=3.5, cap=2048. Errors: kInvalidArgument.
 Result<std::vector<LoadRequest>> synthetic_requests(std::string_view spec, std::size_t count,
                                                     std::uint64_t seed);
 
