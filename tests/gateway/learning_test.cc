@@ -1,0 +1,118 @@
+// What the predictor hears of each way an answer can end.
+#include <gtest/gtest.h>
+
+#include "gateway/support/world.h"
+
+namespace tailrace::gateway {
+namespace {
+
+using namespace testing;
+
+class Learning : public ::testing::Test {
+ protected:
+  const predict::Observation* only() const {
+    return world.oracle.heard.size() == 1 ? &world.oracle.heard[0].observation : nullptr;
+  }
+  World world;
+};
+
+TEST_F(Learning, UsageOfAWholeAnswerIsTheTruth) {
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) { request.whole(42); });
+  world.start();
+  const auto reply = world.chat("", {{"x-tailrace-tenant", "acme"}});
+  world.run(milliseconds(5));
+  ASSERT_TRUE(only());
+  EXPECT_EQ(only()->length, Tokens(42));
+  EXPECT_FALSE(only()->censored);
+  EXPECT_EQ(world.oracle.heard[0].features.tenant, "acme");
+}
+
+TEST_F(Learning, AnAnswerCutAtItsLimitIsCensored) {
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) { request.whole(42, "length"); });
+  world.start();
+  const auto reply = world.chat(",\"max_tokens\":42");
+  world.run(milliseconds(5));
+  ASSERT_TRUE(only());
+  EXPECT_TRUE(only()->censored);
+}
+
+TEST_F(Learning, AClientThatLeavesMidStreamLeavesACensoredLength) {
+  world.config.predict.learn_from_estimates = true;
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) {
+    request.begin_events();
+    for (int i = 0; i < 5; ++i) request.event("x");
+  });
+  world.start();
+  const auto reply = world.stream();
+  world.run(milliseconds(5));
+  reply->leave();
+  world.run(milliseconds(5));
+  ASSERT_TRUE(only());
+  EXPECT_EQ(only()->length, Tokens(5));
+  EXPECT_TRUE(only()->censored);
+}
+
+TEST_F(Learning, CountedEventsAreLearnedOnlyWhereAllowed) {
+  for (const bool allowed : {false, true}) {
+    World own;
+    own.config.predict.learn_from_estimates = allowed;
+    auto& engine = own.add_engine("a");
+    engine.script([](EngineRequest& request) {
+      request.begin_events();
+      for (int i = 0; i < 5; ++i) request.event("x");
+      request.done();
+    });
+    own.start();
+    const auto reply = own.stream();
+    own.run(milliseconds(5));
+    EXPECT_EQ(own.oracle.heard.size(), allowed ? 1U : 0U);
+  }
+}
+
+TEST_F(Learning, FailuresTeachNothing) {
+  auto& engine = world.add_engine("a");
+  world.start();
+  engine.script([](EngineRequest& request) {
+    request.begin_events();
+    request.event("x");
+    request.exchange->write("data: {\"error\":{\"message\":\"out of memory\"}}\n\n");
+    request.usage(1);
+    request.done();
+  });
+  const auto broken = world.stream();
+  world.run(milliseconds(5));
+  EXPECT_NE(broken->body.find("out of memory"), std::string::npos) << "the client still sees it";
+  engine.script([](EngineRequest& request) { request.status(400); });
+  const auto refused = world.chat();
+  world.run(milliseconds(5));
+  EXPECT_EQ(refused->status(), 400);
+  engine.script([](EngineRequest& request) { request.exchange->abort(); });
+  const auto dead = world.chat();
+  world.run(milliseconds(5));
+  EXPECT_EQ(dead->status(), 502);
+  EXPECT_TRUE(world.oracle.heard.empty());
+  EXPECT_TRUE(world.idle());
+}
+
+TEST_F(Learning, NothingIsPredictedOrLearnedWhereItIsOff) {
+  world.config.predict.mode = PredictMode::kOff;
+  int asked = 0;
+  world.oracle.says = [&](const predict::RequestFeatures&) {
+    ++asked;
+    return std::optional<predict::Prediction>();
+  };
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) { request.whole(42); });
+  world.start();
+  const auto reply = world.chat();
+  world.run(milliseconds(5));
+  EXPECT_EQ(reply->status(), 200);
+  EXPECT_EQ(asked, 0);
+  EXPECT_TRUE(world.oracle.heard.empty());
+}
+
+}  // namespace
+}  // namespace tailrace::gateway
