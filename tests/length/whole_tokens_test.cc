@@ -89,6 +89,15 @@ TEST(WholeTokens, SkippingSmoothStretchesChangesNothing) {
   }
 }
 
+TEST(WholeTokens, AThinTailIsSummedTokenByToken) {
+  const LogT law{5.10772, 0.00362007, 200};  // from age 170 on it loses most of itself each token
+  for (const std::int64_t age : {150, 165, 170, 180, 200}) {
+    const BruteForce brute(law, age, 457, 16);
+    EXPECT_LT(relative_error(mean_residual(law, age, 457), brute.residual), 1e-10) << age;
+    EXPECT_LT(relative_error(gittins_rank(law, age, 457, 16), brute.rank), 1e-10) << age;
+  }
+}
+
 TEST(WholeTokens, ACapOfOneTokenIsCertain) {
   const auto law = LengthLaw::log_t(4.6, 0.75).value();
   EXPECT_EQ(law.mean_residual(Tokens{0}, Tokens{1}), 1);
