@@ -1,6 +1,13 @@
 // Real sockets on the loopback interface, port 0: what the in-memory network cannot show.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
+#include <future>
 #include <thread>
 
 #include "tailrace/net/http_client.h"
@@ -83,6 +90,292 @@ TEST(Sockets, AServerAnswersAClientInAnotherThread) {
   EXPECT_EQ(answer.body, "got hello");
   side.join();
   server->reset();
+}
+
+TEST(Sockets, PostsFromOtherThreadsArriveInOrder) {
+  const auto loop = make_event_loop();
+  std::vector<std::vector<int>> seen(4);
+  int left = 4000;
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < seen.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 1000; ++i) {
+        loop->post([&, t, i] {
+          seen[t].push_back(i);
+          if (--left == 0) loop->stop();
+        });
+      }
+    });
+  }
+  loop->run();
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<int>& numbers : seen) {
+    ASSERT_EQ(numbers.size(), 1000U);
+    EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end()));
+  }
+}
+
+TEST(Sockets, ASignalReachesItsHandlerOnTheLoop) {
+  const auto loop = make_event_loop();
+  int seen = 0;
+  loop->on_terminate([&](int signal) {
+    seen = signal;
+    loop->stop();
+  });
+  loop->post([] { std::raise(SIGTERM); });
+  loop->run();
+  EXPECT_EQ(seen, SIGTERM);
+}
+
+TEST(Sockets, ADroppedTimerNeverRunsEvenIfItIsDueAlready) {
+  const auto loop = make_event_loop();
+  std::unique_ptr<Timer> second;
+  bool ran = false;
+  const auto first = loop->after(1ms, [&] { second.reset(); });
+  second = loop->after(1ms, [&] { ran = true; });
+  const auto last = loop->after(20ms, [&] { loop->stop(); });
+  std::this_thread::sleep_for(5ms);
+  loop->run();
+  EXPECT_FALSE(ran);
+}
+
+/// A relay as small as can be: what comes from `upstream` goes to the client, and a client that
+/// leaves takes its upstream call with it.
+struct Relay : std::enable_shared_from_this<Relay> {
+  std::shared_ptr<Exchange> exchange;
+  std::unique_ptr<Call> call;
+
+  void start(HttpClient& client, const Endpoint& upstream) {
+    CallHandlers handlers;
+    handlers.on_head = [self = shared_from_this()](ResponseHead head) {
+      head.headers.remove_hop_by_hop();
+      self->exchange->begin(std::move(head));
+    };
+    handlers.on_body = [self = shared_from_this()](std::string_view bytes) {
+      self->exchange->write(std::string(bytes));
+      if (self->exchange->writable()) return;
+      self->call->pause();
+      self->exchange->on_writable([self] { self->call->resume(); });
+    };
+    handlers.on_end = [self = shared_from_this()] { self->exchange->finish(); };
+    handlers.on_error = [self = shared_from_this()](const CallError&) { self->exchange->abort(); };
+    exchange->on_client_gone([self = shared_from_this()] { self->call.reset(); });
+    call = client.start(upstream, {"GET", exchange->head().target, 1, {}}, nullptr, {},
+                        std::move(handlers));
+  }
+};
+
+/// An upstream, a relay in front of it and a thread that runs both.
+class RelayedSockets : public testing::Test {
+ protected:
+  void start(HttpServer::Handler upstream_handler) {
+    upstream =
+        HttpServer::listen(*side.loop, *side.network, kLoopback, {}, std::move(upstream_handler))
+            .value();
+    client = HttpClient::make(*side.loop, *side.network);
+    front = HttpServer::listen(*side.loop, *side.network, kLoopback, {},
+                               [this](std::shared_ptr<Exchange> exchange) {
+                                 const auto relay = std::make_shared<Relay>();
+                                 relay->exchange = std::move(exchange);
+                                 relay->start(*client, upstream->local());
+                               })
+                .value();
+    at = front->local();
+    side.start();
+  }
+  void TearDown() override { side.join(); }
+
+  LoopThread side;
+  std::unique_ptr<HttpServer> upstream, front;
+  std::unique_ptr<HttpClient> client;
+  Endpoint at;
+};
+
+/// Sends `events` numbered events, one per millisecond or so.
+struct Source : std::enable_shared_from_this<Source> {
+  EventLoop& loop;
+  std::shared_ptr<Exchange> exchange;
+  int left;
+  std::unique_ptr<Timer> timer;
+  Source(EventLoop& l, std::shared_ptr<Exchange> e, int events)
+      : loop(l), exchange(std::move(e)), left(events) {}
+  void step() {
+    if (exchange->client_gone()) return;
+    exchange->write("data: " + std::to_string(left) + "\n\n");
+    if (--left == 0) return exchange->finish();
+    timer = loop.after(500us, [self = shared_from_this()] { self->step(); });
+  }
+};
+
+TEST_F(RelayedSockets, ManyStreamsArriveWholeAndInOrder) {
+  static constexpr int kStreams = 40;
+  static constexpr int kEvents = 50;
+  start([this](std::shared_ptr<Exchange> exchange) {
+    exchange->begin({200, "", {{"Content-Type", "text/event-stream"}}});
+    std::make_shared<Source>(*side.loop, std::move(exchange), kEvents)->step();
+  });
+  const auto loop = make_event_loop();
+  const auto network = make_socket_network(*loop);
+  const auto asking = HttpClient::make(*loop, *network);
+  std::vector<std::string> bodies(kStreams);
+  std::vector<std::unique_ptr<Call>> calls;
+  int open = kStreams;
+  for (int i = 0; i < kStreams; ++i) {
+    CallHandlers handlers;
+    handlers.on_body = [&, i](std::string_view bytes) {
+      bodies[static_cast<std::size_t>(i)] += bytes;
+    };
+    handlers.on_end = [&] {
+      if (--open == 0) loop->stop();
+    };
+    handlers.on_error = [&](const CallError& error) {
+      ADD_FAILURE() << error.error.message;
+      loop->stop();
+    };
+    calls.push_back(asking->start(at, {"GET", "/", 1, {}}, nullptr, {}, std::move(handlers)));
+  }
+  const auto guard = loop->after(30s, [&] { loop->stop(); });
+  loop->run();
+  std::string expected;
+  for (int i = kEvents; i > 0; --i) expected += "data: " + std::to_string(i) + "\n\n";
+  for (const std::string& body : bodies) EXPECT_EQ(body, expected);
+}
+
+TEST_F(RelayedSockets, AClientThatLeavesFreesTheUpstream) {
+  std::promise<void> gone;
+  start([&](std::shared_ptr<Exchange> exchange) {
+    exchange->on_client_gone([&gone, exchange] { gone.set_value(); });
+    exchange->begin({200, "", {}});
+    exchange->write("first");
+  });
+  const auto loop = make_event_loop();
+  const auto network = make_socket_network(*loop);
+  const auto asking = HttpClient::make(*loop, *network);
+  std::unique_ptr<Call> call;
+  CallHandlers handlers;
+  handlers.on_body = [&](std::string_view) {
+    call.reset();
+    loop->stop();
+  };
+  call = asking->start(at, {"GET", "/", 1, {}}, nullptr, {}, std::move(handlers));
+  const auto guard = loop->after(10s, [&] { loop->stop(); });
+  loop->run();
+  EXPECT_EQ(gone.get_future().wait_for(5s), std::future_status::ready);
+}
+
+TEST_F(RelayedSockets, ALargeAnswerPassesThroughASlowReader) {
+  static constexpr std::size_t kBytes = 30'000'000;
+  start([](std::shared_ptr<Exchange> exchange) {
+    exchange->respond({200, "", {}}, std::string(kBytes, 'z'));
+  });
+  const auto loop = make_event_loop();
+  const auto network = make_socket_network(*loop);
+  const auto asking = HttpClient::make(*loop, *network);
+  std::size_t received = 0;
+  int pauses = 0;
+  bool ended = false;
+  std::unique_ptr<Call> call;
+  std::unique_ptr<Timer> resume;
+  CallHandlers handlers;
+  handlers.on_body = [&](std::string_view bytes) {
+    received += bytes.size();
+    if (received < kBytes && received / 3'000'000 > static_cast<std::size_t>(pauses)) {
+      ++pauses;
+      call->pause();
+      resume = loop->after(5ms, [&] { call->resume(); });
+    }
+  };
+  handlers.on_end = [&] {
+    ended = true;
+    loop->stop();
+  };
+  call = asking->start(at, {"GET", "/", 1, {}}, nullptr, {}, std::move(handlers));
+  const auto guard = loop->after(30s, [&] { loop->stop(); });
+  loop->run();
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(received, kBytes);
+}
+
+TEST_F(RelayedSockets, ACutAnswerIsAnErrorAtTheOtherEnd) {
+  start([](std::shared_ptr<Exchange> exchange) {
+    exchange->begin({200, "", {}});
+    exchange->write("half");
+    exchange->abort();
+  });
+  const auto loop = make_event_loop();
+  const auto network = make_socket_network(*loop);
+  const auto asking = HttpClient::make(*loop, *network);
+  const Answer answer = ask(*loop, *asking, at, {"GET", "/", 1, {}}, "");
+  EXPECT_FALSE(answer.ended);
+  ASSERT_TRUE(answer.error);
+  EXPECT_EQ(answer.error->error.code, ErrorCode::kUnavailable);
+}
+
+class ClientSockets : public testing::Test {
+ protected:
+  std::unique_ptr<EventLoop> loop = make_event_loop();
+  std::unique_ptr<Network> network = make_socket_network(*loop);
+  std::unique_ptr<HttpClient> client = HttpClient::make(*loop, *network);
+};
+
+TEST_F(ClientSockets, ResolvesNamesAndTellsWhatCannotBeReached) {
+  auto server =
+      HttpServer::listen(*loop, *network, kLoopback, {}, [](std::shared_ptr<Exchange> exchange) {
+        exchange->respond({200, "", {}}, exchange->peer());
+      }).value();
+  const std::uint16_t port = server->local().port;
+  const Answer named = ask(*loop, *client, {"localhost", port, false}, {"GET", "/", 1, {}}, "");
+  EXPECT_EQ(named.body.substr(0, 10), "127.0.0.1:");
+  EXPECT_EQ(
+      HttpServer::listen(*loop, *network, server->local(), {}, [](std::shared_ptr<Exchange>) {})
+          .error()
+          .code,
+      ErrorCode::kUnavailable);
+  client->forget({"localhost", port, false});
+  server.reset();
+  const Answer refused = ask(*loop, *client, {"127.0.0.1", port, false}, {"GET", "/", 1, {}}, "");
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->error.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(refused.error->phase, CallPhase::kConnect);
+  const Answer unknown =
+      ask(*loop, *client, {"no-such-host.invalid", 1, false}, {"GET", "/", 1, {}}, "");
+  ASSERT_TRUE(unknown.error);
+  EXPECT_EQ(unknown.error->error.code, ErrorCode::kUnavailable);
+}
+
+TEST_F(ClientSockets, AServerOutOfDescriptorsPausesAndRecovers) {
+  auto server =
+      HttpServer::listen(*loop, *network, kLoopback, {}, [](std::shared_ptr<Exchange> exchange) {
+        exchange->respond({200, "", {}}, "ok");
+      }).value();
+  // The client's socket exists before the descriptors run out; the server's must be made
+  // afterwards.
+  const int raw = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(server->local().port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(raw, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::string request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_GT(::send(raw, request.data(), request.size(), 0), 0);
+
+  rlimit saved{};
+  ::getrlimit(RLIMIT_NOFILE, &saved);
+  const rlimit none{static_cast<rlim_t>(raw) + 1, saved.rlim_max};
+  std::vector<int> fillers;
+  for (int fd = ::dup(0); fd >= 0 && fd <= raw; fd = ::dup(0)) fillers.push_back(fd);
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  auto timer = loop->after(150ms, [&] { loop->stop(); });
+  loop->run();
+  EXPECT_EQ(server->connections(), 0U);
+  ::setrlimit(RLIMIT_NOFILE, &saved);
+  for (const int fd : fillers) ::close(fd);
+  timer = loop->after(300ms, [&] { loop->stop(); });
+  loop->run();
+  EXPECT_EQ(server->connections(), 1U);
+  char buffer[100];
+  EXPECT_GT(::recv(raw, buffer, sizeof buffer, MSG_DONTWAIT), 0);
+  ::close(raw);
 }
 
 }  // namespace

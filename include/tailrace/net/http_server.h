@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,7 +58,8 @@ class Exchange {
   /// A streamed answer: head at once, then any number of writes, then finish(). Chunked for
   /// HTTP/1.1, closed at the end for 1.0. With `content_length` the answer is framed by that
   /// instead.
-  virtual void begin(ResponseHead head, std::optional<std::uint64_t> content_length = {}) = 0;
+  virtual void begin(ResponseHead head,
+                     std::optional<std::uint64_t> content_length = std::nullopt) = 0;
   /// Never waits and never coalesces with later calls; bytes that the socket cannot take yet are
   /// queued.
   virtual void write(std::string bytes) = 0;
