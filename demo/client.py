@@ -48,7 +48,8 @@ def ask(port, name, body, timeout_s):
         connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
         response = connection.getresponse()
         if response.status != 200:
-            return Answer(name, 0, time.monotonic() - began, 0, None, f"status {response.status}: {response.read(300).decode(errors='replace')}")
+            said = response.read(300).decode(errors="replace")
+            return Answer(name, 0, time.monotonic() - began, 0, None, f"status {response.status}: {said}")
         predicted = response.getheader("x-tailrace-predicted-p50")
         for line in response:
             event = line.strip()

@@ -27,11 +27,11 @@ def _die_with_parent():
 class Child:
     """A process with a log. Its own session, so that Ctrl-C reaches the demo alone and the demo stops things in order."""
 
-    def __init__(self, name, command, folder, environment=None, stdout=None):
+    def __init__(self, name, command, folder, environment=None):
         self.name, self.command = name, [str(part) for part in command]
         self.log_path = pathlib.Path(folder) / f"{name}.log"
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=stdout or log, stderr=log,
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=environment, start_new_session=True, preexec_fn=_die_with_parent)
 
     def running(self):
@@ -46,6 +46,10 @@ class Child:
 
     def check(self, remedy):
         if not self.running():
+            raise self.failure(f"ended with status {self.process.returncode}", remedy)
+
+    def check_ended_well(self, remedy):
+        if self.process.returncode != 0:
             raise self.failure(f"ended with status {self.process.returncode}", remedy)
 
     def stop(self, patience_s=10):

@@ -54,8 +54,8 @@ a girl who speaks with birds|the last train of the night|a map without names|a v
 a forest that moves|a letter that arrives late|a mountain guide|a library of dreams|a painter who cannot see colours|a circus in the rain
 a ship made of glass|the king who could not sleep|a bridge between two worlds|a fox and a clockmaker|a festival of lanterns
 a doctor on an island|a music box|a river that forgot its way|a detective in a small town|a gardener on the moon
-a tree that grows books|a chess game with a ghost|a city of bridges|a baker and a bear|an orphan and a falcon|the keeper of the tides""".replace(
-    "\n", "|").split("|")
+a tree that grows books|a chess game with a ghost|a city of bridges|a baker and a bear|an orphan and a falcon
+the keeper of the tides""".replace("\n", "|").split("|")
 
 # kind → (templates, subjects)
 KINDS = {

@@ -11,7 +11,8 @@ SPEED_CHANGE_MAX = 1.2
 # Below it the two orders are one.
 DECIDED_SHARE_MIN = 0.2
 METRIC_NAMES = {"ttft_s": "time to first token", "per_token_s": "time per output token", "end_to_end_s": "end to end"}
-CSV_FIELDS = ["round", "policy", "name", "kind", "output_tokens", "ttft_s", "end_to_end_s", "per_token_s", "between_tokens_s", "predicted_median", "error"]
+CSV_FIELDS = ["round", "policy", "name", "kind", "output_tokens", "ttft_s", "end_to_end_s", "per_token_s", "between_tokens_s",
+              "predicted_median", "error"]
 
 
 def figure(seconds):
@@ -78,8 +79,8 @@ def verdict(result):
     if result["predictor"]["decided_share"] < DECIDED_SHARE_MIN:
         return f"No difference shown: the predictor was not calibrated, so {after} fell back to the order of arrival; {measured}."
     if disturbed(result):
-        return (f"No difference shown: between the rounds of {before} and {after} the engine's own speed changed by {result['speed_ratio']:.2f}, "
-                f"so something else kept the machine busy; {measured}. Run it again on a quiet machine.")
+        return (f"No difference shown: between the rounds of {before} and {after} the engine's own speed changed by a factor of "
+                f"{result['speed_ratio']:.2f}, so something else kept the machine busy; {measured}. Run it again on a quiet machine.")
     if not ratio["difference_shown"]:
         return f"No difference shown: {measured}."
     better = f"{ratio['ratio']:.2f} times lower" if ratio["ratio"] > 1 else f"{1 / ratio['ratio']:.2f} times HIGHER"
@@ -100,7 +101,7 @@ def predictor_sentence(result):
 
 def caveats(result):
     notes = ["The kinds are easy to tell apart by their wording: this is the friendly case for a predictor. The interval covers the choice "
-             f"of requests and the differences between rounds, not the choice of arrival times. Mean length {result['mean_tokens']:.0f} tokens."]
+             f"of requests and the differences between rounds, not the choice of arrival times."]
     if result["requests_per_round"] < WEAK_BELOW_REQUESTS:
         notes.append(f"Only {result['requests_per_round']} requests a round: a weak result. Run it longer (DEMO_SECONDS, or the default).")
     if result["engine"]["emulated"]:
@@ -119,8 +120,9 @@ def text(result):
     parts = [
         f"# Demo: {' and '.join(result['policies'])} side by side",
         f"{result['date']}, {result['machine']}. Engine: {result['engine']['description']}. "
-        f"Rounds {', '.join(result['rounds'])} of the same {result['requests_per_round']} requests, Poisson arrivals at {load['rate_per_s']:.2f}/s: "
-        f"{load['factor']} times the {load['capacity_per_s']:.2f}/s that the engine serves. Latencies count from the intended send time.",
+        f"Rounds {', '.join(result['rounds'])} of the same {result['requests_per_round']} requests with answers of "
+        f"{result['mean_tokens']:.0f} tokens on average. Poisson arrivals at {load['rate_per_s']:.2f}/s, {load['factor']} times the "
+        f"{load['capacity_per_s']:.2f}/s that the engine serves. Latencies count from the intended send time.",
         verdict(result), latency_table(result),
         "Who gains and who pays, means:", kind_table(result),
         "Realised answer lengths, tokens, first round:\n\n" + "\n".join("    " + line for line in histogram_lines(result["histogram"])),
@@ -128,20 +130,21 @@ def text(result):
     return "\n\n".join(parts) + "\n"
 
 
-def write(folder, result, samples):
-    """`samples`: (round number, policy, Sample) of everything that was measured."""
+def write(folder, result, rounds):
+    """`rounds`: [(policy, [Sample])] in the order in which they ran."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_text(json.dumps(result, indent=1) + "\n")
     (folder / "report.md").write_text(text(result))
     with open(folder / "requests.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(CSV_FIELDS)
-        for number, policy, s in samples:
-            writer.writerow([number, policy, s.name, s.kind, s.output_tokens, s.ttft_s, s.end_to_end_s, s.per_token_s, s.between_tokens_s, s.predicted_median, s.error])
+        for number, (policy, samples) in enumerate(rounds, 1):
+            for sample in samples:
+                writer.writerow([number, policy, *(getattr(sample, field) for field in CSV_FIELDS[2:])])
 
 
-def result_of(rounds, policies, seed):
-    """The comparison proper. `rounds`: [(policy, [Sample])] in the order in which they ran."""
+def compare(rounds, policies, seed):
+    """What the rounds say about the two orders. `rounds`: [(policy, [Sample])] in the order in which they ran."""
     before, after = policies
     of = {policy: [samples for p, samples in rounds if p == policy] for policy in policies}
     good = {policy: [s for samples in of[policy] for s in samples if not s.error] for policy in policies}
@@ -152,10 +155,11 @@ def result_of(rounds, policies, seed):
         kinds[kind] = {"requests": len(lengths), "median_tokens": measures.percentile(lengths, 50),
                        **{metric: {p: measures.by_kind(of[p], metric)[kind] for p in policies} for metric in measures.METRICS}}
     return {
-        "policies": list(policies), "speed_ratio": measures.speed_ratio(of[before], of[after]), "rounds": [policy for policy, _ in rounds], "requests_per_round": len(rounds[0][1]),
+        "policies": list(policies), "rounds": [policy for policy, _ in rounds], "requests_per_round": len(rounds[0][1]),
         "failed": sum(bool(s.error) for _, samples in rounds for s in samples),
         "latency": {p: {m: measures.summary([getattr(s, m) for s in good[p]]) for m in measures.METRICS} for p in policies},
         "ratio": measures.paired_ratio(of[before], of[after], "per_token_s", seed),
+        "speed_ratio": measures.speed_ratio(of[before], of[after]),
         "kinds": kinds, "equal_lengths_share": measures.equal_lengths_share([samples for _, samples in rounds]),
         "mean_tokens": sum(s.output_tokens for s in first) / len(first),
     }

@@ -113,7 +113,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
 
 
 def test_comparisons_leave_out_what_failed_in_any_round():
-    before = [[sample("a", end=2), sample("b", end=4), sample("c", end=50)], [sample("a", end=2), sample("b", end=4), sample("c", error="timeout")]]
+    both = [sample("a", end=2), sample("b", end=4)]
+    before = [[*both, sample("c", end=50)], [*both, sample("c", error="timeout")]]
     assert measures.paired_ratio(before, rounds_of({"a": 1, "b": 2, "c": 1}), "end_to_end_s", seed=1)["ratio"] == 2
     assert measures.by_kind(before[1:], "end_to_end_s") == {"code": pytest.approx(3)}
 
@@ -153,12 +154,12 @@ def result(scale):
     lengths = {name: 10 if kind == "factual" else 400 for name, kind in names}
 
     def one(policy):
-        factor = scale if policy == "fcfs" else 1
-        return [sample(n, k, lengths[n], (5 if k == "factual" else 40) * (factor if k == "factual" else 0.5) * rng.uniform(0.9, 1.1)) for n, k in names]
+        end = {"factual": 5 * (scale if policy == "fcfs" else 1), "creative": 20}
+        return [sample(name, kind, lengths[name], end[kind] * rng.uniform(0.9, 1.1)) for name, kind in names]
 
     rounds = [(policy, one(policy)) for policy in run.ROUNDS]
     return {"date": "2026-01-01", "machine": "2 cores", "engine": {"emulated": True, "description": "EMULATED"},
-            "load": {"rate_per_s": 1.5, "factor": 1.5, "capacity_per_s": 1.0}, **report.result_of(rounds, run.POLICIES, seed=1),
+            "load": {"rate_per_s": 1.5, "factor": 1.5, "capacity_per_s": 1.0}, **report.compare(rounds, run.POLICIES, seed=1),
             "histogram": measures.histogram(list(lengths.values()), 400),
             "predictor": {"rank_correlation": 0.9, "warm_up_answers": 60, "decided_share": 1.0}}
 
@@ -198,14 +199,15 @@ def test_figures(seconds, text):
 
 def test_report_files(tmp_path):
     document = result(scale=2)
-    report.write(tmp_path / "out", document, [(1, "fcfs", sample("a")), (2, "tie", sample("a", predicted_median=12.0))])
+    report.write(tmp_path / "out", document, [("fcfs", [sample("a")]), ("tie", [sample("a", predicted_median=12.0)])])
     rows = (tmp_path / "out" / "requests.csv").read_text().splitlines()
     assert rows[0].split(",") == report.CSV_FIELDS and len(rows) == 3
     assert (tmp_path / "out" / "report.md").read_text() == report.text(document)
 
 
-@pytest.mark.parametrize("environment, word", [({"DEMO_SECONDS": "soon"}, "DEMO_SECONDS"), ({"DEMO_SECONDS": "nan"}, "DEMO_SECONDS"),
-                                               ({"DEMO_SECONDS": "1"}, "at least 10"), ({"DEMO_SEED": "-1"}, "DEMO_SEED"), ({"DEMO_ENGINE": "gpu"}, "DEMO_ENGINE")])
+@pytest.mark.parametrize("environment, word", [
+    ({"DEMO_SECONDS": "soon"}, "DEMO_SECONDS"), ({"DEMO_SECONDS": "nan"}, "DEMO_SECONDS"), ({"DEMO_SECONDS": "1"}, "at least 10"),
+    ({"DEMO_SEED": "-1"}, "DEMO_SEED"), ({"DEMO_ENGINE": "gpu"}, "DEMO_ENGINE")])
 def test_bad_settings_name_the_variable_and_a_remedy(environment, word):
     with pytest.raises(processes.DemoError, match=word) as caught:
         run.settings_from(environment, interactive=True)
@@ -261,7 +263,8 @@ def test_a_child_that_fails_shows_its_last_lines_and_a_remedy(tmp_path):
 
 def test_stopping_ends_even_a_child_that_ignores_it(tmp_path):
     children = processes.Children(tmp_path)
-    stubborn = children.start("stubborn", [sys.executable, "-c", "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(60)"])
+    program = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(60)"
+    stubborn = children.start("stubborn", [sys.executable, "-c", program])
     while "up" not in stubborn.last_lines():
         stubborn.check("")
     stubborn.stop(patience_s=0.2)
