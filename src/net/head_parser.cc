@@ -159,6 +159,9 @@ Result<RequestHead> parse_request_head(std::string_view head) {
 Result<ParsedResponse> parse_response_head(std::string_view head) {
   HeadParser<false> parser(head.size());
   if (const Result<void> parsed = run(parser, head); !parsed) return fail(parsed.error());
+  if (parser.response.status < 100) {
+    return fail(ErrorCode::kInvalidArgument, "malformed head: the status code is below 100");
+  }
   return ParsedResponse{std::move(parser.response), parser.version == 10 ? 0 : 1};
 }
 
