@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "tailrace/core/log.h"
+#include "tailrace/core/open_files.h"
 #include "tailrace/core/text.h"
 #include "tailrace/emulator/emulator.h"
 #include "tailrace/engine/presets.h"
@@ -84,6 +85,7 @@ int serve(Options options) {
   if (auto ok = options.config.check(); !ok) return usage_error(ok.error().message);
   options.config.listen = {options.host, options.port, false};
   options.config.unix_start_s = std::time(nullptr);
+  core::allow_open_files(net::ServerLimits{}.connections_max);
   auto loop = net::make_event_loop();
   auto network = net::make_socket_network(*loop);
   auto server = emulator::Emulator::start(*loop, *network, options.config);

@@ -6,11 +6,10 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "tailrace/core/log.h"
+#include "tailrace/core/open_files.h"
 #include "tailrace/core/text.h"
 #include "tailrace/loadgen/load_report.h"
 #include "tailrace/loadgen/load_run.h"
-#include "tailrace/loadgen/open_files.h"
 
 namespace tailrace::cli {
 namespace {
@@ -162,7 +161,7 @@ int report_run(const Options& options, const loadgen::LoadRun& run) {
 }
 
 int run_load(const Options& options, Workload workload, loadgen::LoadOptions load) {
-  loadgen::allow_open_files(load.in_flight_max);
+  core::allow_open_files(load.in_flight_max);
   auto loop = net::make_event_loop();
   auto network = net::make_socket_network(*loop);
   auto client = net::HttpClient::make(*loop, *network);

@@ -1,4 +1,4 @@
-#include "tailrace/loadgen/open_files.h"
+#include "tailrace/core/open_files.h"
 
 #include <sys/resource.h>
 
@@ -6,7 +6,7 @@
 
 #include "tailrace/core/log.h"
 
-namespace tailrace::loadgen {
+namespace tailrace::core {
 
 void allow_open_files(std::size_t connections) {
   constexpr rlim_t kSpare = 64;
@@ -21,4 +21,4 @@ void allow_open_files(std::size_t connections) {
   }
 }
 
-}  // namespace tailrace::loadgen
+}  // namespace tailrace::core
