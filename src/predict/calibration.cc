@@ -104,8 +104,7 @@ void Calibration::decide() {
     return;
   }
   const double n = static_cast<double>(window_.size());
-  // Kendall's statistic of n independent pairs has variance 4/(9n); concordance is half of it plus
-  // ½.
+  // Without skill Kendall's statistic has variance 4/(9n); concordance is half of it plus ½.
   const double skill_noise = std::sqrt(1 / (9 * n));
   const double coverage_noise = 2 * std::sqrt(kCoverage * (1 - kCoverage) / n);
   const double skill = (concordance() - 0.5) / skill_noise;

@@ -10,11 +10,12 @@ namespace {
 
 // Chosen on bench/predict_bench; log score and order are flat within a factor of two around each.
 constexpr double kWeightVariance = 0.1;  // of a weight about which nothing is known
-constexpr double kForgetting =
-    1e-5;  // share of it that every use gives back, so that drift is followed
+// The share of it that every use gives back, so that drift is followed.
+constexpr double kForgetting = 1e-5;
 constexpr double kMaxMove = 1.0;  // of mu in one step
-constexpr double kDoubt = 0.1;    // share of the weights' variance that widens sigma: they are
-                                  // correlated, so their sum overstates what is unknown
+// The share of the weights' variance that widens sigma: the weights are correlated, so their sum
+// overstates what is unknown.
+constexpr double kDoubt = 0.1;
 constexpr double kLogSigmaRate = 0.02;
 constexpr double kLogSigmaMemory = 1000;
 constexpr double kLogSigmaStrength = 20;

@@ -178,6 +178,18 @@ TEST(OnlinePredictor, SameCallsGiveTheSameBytes) {
   EXPECT_EQ(a->save(), b->save());
 }
 
+// A change here means that images saved before no longer fit: raise their version.
+TEST(OnlinePredictor, FeaturesAndStepsAreThoseOfTheImageVersion) {
+  auto predictor = make_online_predictor();
+  prequential(*predictor, generate_requests(Rng(17), 500));
+  RequestFeatures features;
+  features.model = "model-a";
+  features.prompt_head = "Explain the 3 phases of the moon.";
+  const auto law = ask(*predictor, features).law.as_log_t();
+  EXPECT_NEAR(law.mu, 4.5912494667650297, 1e-9);
+  EXPECT_NEAR(law.sigma, 0.50764682350164991, 1e-9);
+}
+
 TEST(OnlinePredictor, BatchGivesWhatSinglesGive) {
   auto predictor = make_online_predictor();
   const auto requests = generate_requests(Rng(14), 300);
