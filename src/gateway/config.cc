@@ -458,10 +458,10 @@ Result<BackendConfig> parse_backend(std::string_view name, std::string_view json
   }
   auto tree = parse_yaml(json);  // JSON is YAML
   if (!tree) return fail(tree.error().with_context("body"));
-  const auto has_name = [](const auto& member) { return member.first == "name"; };
+  const auto has_name = [](const auto& member) { return member.key == "name"; };
   if (std::none_of(tree->members.begin(), tree->members.end(), has_name)) {
-    tree->members.emplace_back("name",
-                               ConfigNode{ConfigNode::Kind::kScalar, 1, std::string(name), {}, {}});
+    tree->members.push_back(
+        {"name", ConfigNode{ConfigNode::Kind::kScalar, 1, std::string(name), {}, {}}});
   }
   BackendConfig backend;
   Problems problems("body");

@@ -131,7 +131,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (parent.node.kind == ConfigNode::Kind::kList) {
       parent.node.items.push_back(std::move(node));
     } else {
-      parent.node.members.emplace_back(std::move(parent.key), std::move(node));
+      parent.node.members.push_back({std::move(parent.key), std::move(node)});
       parent.has_key = false;
     }
   }

@@ -7,12 +7,13 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "tailrace/core/result.h"
 
 namespace tailrace::gateway {
+
+struct ConfigMember;
 
 struct ConfigNode {
   enum class Kind { kNull, kScalar, kList, kMap };
@@ -20,7 +21,12 @@ struct ConfigNode {
   int line = 0;  ///< from 1
   std::string text;
   std::vector<ConfigNode> items;
-  std::vector<std::pair<std::string, ConfigNode>> members;  ///< keys are distinct
+  std::vector<ConfigMember> members;  ///< keys are distinct
+};
+
+struct ConfigMember {
+  std::string key;
+  ConfigNode node;
 };
 
 /// Errors: kInvalidArgument, "12: what is wrong" with the line in front.
