@@ -10,6 +10,7 @@
 #include <future>
 #include <thread>
 
+#include "net/support/tls_peer.h"
 #include "tailrace/net/http_client.h"
 #include "tailrace/net/http_server.h"
 
@@ -341,6 +342,26 @@ TEST_F(ClientSockets, ResolvesNamesAndTellsWhatCannotBeReached) {
       ask(*loop, *client, {"no-such-host.invalid", 1, false}, {"GET", "/", 1, {}}, "");
   ASSERT_TRUE(unknown.error);
   EXPECT_EQ(unknown.error->error.code, ErrorCode::kUnavailable);
+}
+
+TEST_F(ClientSockets, SpeaksTlsAndVerifiesWhomItSpeaksTo) {
+  test::TlsPeer peer(3, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret");
+  const RequestHead head{"GET", "/", 1, {}};
+  const Answer untrusted = ask(*loop, *client, {"localhost", peer.port(), true}, head, "");
+  ASSERT_TRUE(untrusted.error) << "a self-signed certificate that nobody trusts";
+  EXPECT_EQ(untrusted.error->error.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(untrusted.error->phase, CallPhase::kConnect);
+
+  // OpenSSL reads the variable when a network loads its trust store, hence a network of its own.
+  ::setenv("SSL_CERT_FILE", peer.certificate_path().c_str(), 1);
+  const auto trusting_network = make_socket_network(*loop);
+  const auto trusting = HttpClient::make(*loop, *trusting_network);
+  const Answer wrong_name = ask(*loop, *trusting, {"127.0.0.1", peer.port(), true}, head, "");
+  EXPECT_TRUE(wrong_name.error) << "the certificate is for another name";
+  const Answer trusted = ask(*loop, *trusting, {"localhost", peer.port(), true}, head, "");
+  ::unsetenv("SSL_CERT_FILE");
+  EXPECT_TRUE(trusted.ended) << (trusted.error ? trusted.error->error.message : "time-out");
+  EXPECT_EQ(trusted.body, "secret");
 }
 
 TEST_F(ClientSockets, AServerOutOfDescriptorsPausesAndRecovers) {

@@ -1,0 +1,30 @@
+// A TLS server for tests: one thread, one connection after another, a certificate made on the spot.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+namespace tailrace::net::test {
+
+class TlsPeer {
+ public:
+  /// Serves `connections` connections, each with one answer to whatever is sent, under a
+  /// self-signed certificate for "localhost". The certificate is in the file certificate_path().
+  explicit TlsPeer(int connections, std::string answer);
+  ~TlsPeer();
+  std::uint16_t port() const { return port_; }
+  const std::string& certificate_path() const { return certificate_path_; }
+
+ private:
+  void serve(int connections);
+
+  std::string answer_;
+  std::string certificate_path_;
+  std::uint16_t port_ = 0;
+  int listener_ = -1;
+  void* context_ = nullptr;  ///< SSL_CTX
+  std::thread thread_;
+};
+
+}  // namespace tailrace::net::test
