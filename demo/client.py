@@ -69,17 +69,17 @@ def ask(port, name, body, timeout_s):
     return Answer(name, first or ended, ended, tokens, float(predicted) if predicted else None)
 
 
-def keep_in_flight(port, bodies, concurrency, until_s, timeout_s, on_answer):
-    """Asks `bodies` ((name, body) pairs) with `concurrency` at a time; starts no new one after `until_s` (monotonic).
+def keep_in_flight(port, bodies, concurrency, timeout_s, enough):
+    """Asks `bodies` ((name, body) pairs) with `concurrency` at a time; starts no new one once `enough(answers so far)` is true.
 
-    Returns the answers. `on_answer(answers so far)` is called in the calling thread about twice a second.
+    Returns the answers. `enough` is called in the calling thread about twice a second.
     """
     waiting, answers, lock = list(reversed(bodies)), [], threading.Lock()
 
     def work():
         while True:
             with lock:
-                if not waiting or time.monotonic() >= until_s:
+                if not waiting:
                     return
                 name, body = waiting.pop()
             answer = ask(port, name, body, timeout_s)
@@ -94,5 +94,7 @@ def keep_in_flight(port, bodies, concurrency, until_s, timeout_s, on_answer):
         threads[0].join(0.5) if threads[0].is_alive() else time.sleep(0.25)
         with lock:
             so_far = list(answers)
-        on_answer(so_far)
+        if enough(so_far):
+            with lock:
+                waiting.clear()
     return answers

@@ -31,7 +31,8 @@ POLICIES = ("fcfs", "tie")
 ROUNDS = ("fcfs", "tie", "fcfs", "tie")
 LOAD_FACTOR = 1.5
 DEFAULT_SECONDS = 300
-WARM_UP_SHARE = 0.28
+# The warm-up takes its share of the time, and goes on up to the larger one while the predictor is not calibrated.
+WARM_UP_SHARE, WARM_UP_SHARE_MAX = 0.28, 0.5
 REQUEST_TIMEOUT_S = 300
 FAILED_SHARE_MAX = 0.1
 
@@ -78,6 +79,7 @@ def settings_from(environment, interactive):
 class WarmUp:
     answers: dict  # kind → [client.Answer]
     calibrated: bool
+    seconds: float
 
     @property
     def count(self):
@@ -86,20 +88,27 @@ class WarmUp:
 
 def warm_up(servers, screen):
     """Teaches the predictor with prompts that are not measured, and sees how fast the engine is."""
-    settings, seconds = servers.settings, servers.settings.seconds * WARM_UP_SHARE
+    settings = servers.settings
     asked = prompts.requests("warm-up", prompts.available("warm-up"), settings.seed)
     kinds = {request.name: request.kind for request in asked}
     bodies = [(request.name, request.body(servers.model, settings.seed, settings.emulated)) for request in asked]
     model_file = servers.start_gateway("gateway-warm-up", "fcfs")
     began = time.monotonic()
 
-    def show(answers):
-        servers.check()
-        screen.progress(f"{len(answers)} answers, {time.monotonic() - began:.0f} of {seconds:.0f} s")
+    def calibrated():
+        return servers.admin("predict", "POST", bodies[0][1])["calibrated"]
 
-    answers = client.keep_in_flight(servers.port, bodies, stack.SLOTS, began + seconds, REQUEST_TIMEOUT_S, show)
+    def enough(answers):
+        servers.check()
+        elapsed = time.monotonic() - began
+        share = elapsed / settings.seconds
+        screen.progress(f"{len(answers)} answers, {elapsed:.0f} of {settings.seconds * WARM_UP_SHARE:.0f} s"
+                        + (": longer, since the predictor is not calibrated yet" if share > WARM_UP_SHARE else ""))
+        return share >= WARM_UP_SHARE_MAX or (share >= WARM_UP_SHARE and calibrated())
+
+    answers = client.keep_in_flight(servers.port, bodies, stack.SLOTS, REQUEST_TIMEOUT_S, enough)
     check_failures(servers, [answer.error for answer in answers])
-    calibrated = servers.admin("predict", "POST", bodies[0][1])["calibrated"]
+    known = calibrated()
     servers.gateway.stop()  # this writes what was learned
     if not model_file.exists():
         raise servers.gateway.failure("kept nothing of what it learned", stack.REPORT_IT)
@@ -108,7 +117,7 @@ def warm_up(servers, screen):
     for answer in answers:
         if not answer.error:
             by_kind.setdefault(kinds[answer.name], []).append(answer)
-    return WarmUp(by_kind, calibrated)
+    return WarmUp(by_kind, known, time.monotonic() - began)
 
 
 def check_failures(servers, errors):
@@ -140,7 +149,7 @@ def plan_rounds(servers, warmed):
     capacity = measures.capacity(service_s, prompts.MIX, stack.SLOTS)
     # When the queue is empty the last long answers still run.
     tail_s = max(a.end_to_end_s for answers in warmed.answers.values() for a in answers) / 2
-    seconds = settings.seconds * (1 - WARM_UP_SHARE)
+    seconds = settings.seconds - warmed.seconds
     count = measures.requests_that_fit(seconds, len(ROUNDS), capacity, tail_s, prompts.available("measured"))
     asked = prompts.requests("measured", count, settings.seed)
     path = servers.folder / "requests.jsonl"
@@ -259,7 +268,7 @@ def run(settings, children, screen):
     servers = stack.Stack(settings, children)
     screen.step("starting the engine: " + ("tailrace engine, emulated" if settings.emulated else "SmolLM2-135M-Instruct on llama.cpp"))
     servers.start_engine()
-    screen.step(f"the predictor learns from other prompts for up to {settings.seconds * WARM_UP_SHARE:.0f} s, {stack.SLOTS} at a time")
+    screen.step(f"the predictor learns from other prompts for about {settings.seconds * WARM_UP_SHARE:.0f} s, {stack.SLOTS} at a time")
     warmed = warm_up(servers, screen)
     plan = plan_rounds(servers, warmed)
     screen.step(f"{warmed.count} answers learned from: the predictor is {'calibrated' if warmed.calibrated else 'NOT calibrated yet'}; "
