@@ -1,4 +1,5 @@
 // Backends come, go, fall ill and recover.
+#include <algorithm>
 #include <utility>
 
 #include "gateway/gateway_impl.h"
@@ -87,6 +88,15 @@ void Gateway::Impl::refresh_gauges() {
   metrics.exchanges.set(static_cast<double>(public_server->exchanges()));
   metrics.admin_connections.set(
       static_cast<double>(admin_server ? admin_server->connections() : 0));
+  if (prediction) {
+    const std::uint64_t dropped = prediction->dropped();
+    metrics.predictions_dropped.add(
+        static_cast<double>(dropped - std::exchange(dropped_seen, dropped)));
+    metrics.predictions_pending.set(
+        static_cast<double>(std::count_if(requests.begin(), requests.end(), [](const auto& entry) {
+          return entry.second->awaits_law();
+        })));
+  }
   metrics.calibrated.set(law_trusted ? 1 : 0);
   metrics.ready.set(ready() ? 1 : 0);
 }

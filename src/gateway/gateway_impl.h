@@ -80,6 +80,7 @@ struct Gateway::Impl final : AdminActions {
   std::string effective_policy;
   bool law_trusted = false;  ///< calibrated laws (or given ones) arrive
   int uncalibrated_in_row = 0;
+  std::uint64_t dropped_seen = 0;  ///< of the runner's count, already in the metric
 
   struct AskedPrediction {
     UniqueFunction<void(Result<predict::Prediction>)> done;

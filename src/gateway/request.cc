@@ -44,6 +44,7 @@ GenerationRequest::GenerationRequest(Context& context, JobId id, Route route,
       exchange_(std::move(exchange)),
       record_(std::make_shared<RequestRecord>()),
       arrival_(context.loop.now()) {
+  metrics_ = &context_.metrics.model({});
   record_->request_id = std::move(request_id);
   record_->job = id;
   record_->route = to_string(route);
@@ -188,8 +189,8 @@ void GenerationRequest::submit(const RequestHints& hints) {
     refuse(*submission.refusal, submission.reason, submission.retry_after);
     return;
   }
-  context_.metrics.model(parsed_.model)
-      .prompt_tokens.add(static_cast<double>(parsed_.prompt_tokens.count()));
+  metrics_ = &context_.metrics.model(parsed_.model);
+  metrics_->prompt_tokens.add(static_cast<double>(parsed_.prompt_tokens.count()));
   wait_in_queue();
   if (!hints.law) ask_for_law();
   context_.pump();
@@ -197,9 +198,8 @@ void GenerationRequest::submit(const RequestHints& hints) {
 
 void GenerationRequest::ask_for_law() {
   if (!context_.prediction) return;
-  if (!context_.prediction->predict(id_, parsed_.features)) {
-    context_.metrics.count_prediction(PredictionResult::kDropped);
-  }
+  asked_for_law_ = context_.prediction->predict(id_, parsed_.features);
+  if (!asked_for_law_) context_.metrics.count_prediction(PredictionResult::kDropped);
 }
 
 void GenerationRequest::predicted(const predict::Prediction& prediction) {
@@ -316,7 +316,7 @@ void GenerationRequest::learn(bool complete) {
   const AnswerFacts& facts = relay_->facts();
   record_->output_tokens = facts.usage ? facts.usage->completion : Tokens(facts.counted_events);
   record_->output_estimated = !facts.usage && facts.counted_events > 0;
-  auto& metrics = context_.metrics.model(parsed_.model);
+  ModelMetrics& metrics = *metrics_;
   metrics.output_tokens.add(static_cast<double>(record_->output_tokens.count()));
   const auto sample = learnable_length(facts, parsed_.slots, complete);
   if (!sample) return;
@@ -337,7 +337,6 @@ void GenerationRequest::learn(bool complete) {
 void GenerationRequest::end(RequestOutcome outcome, int status) {
   const MonoTime now = context_.loop.now();
   const bool known_to_dispatcher = state_ != State::kReading && state_ != State::kParsing;
-  const bool never_predicted = known_to_dispatcher && !record_->law;
   enter(State::kEnded);
   context_.reading_bytes -= std::exchange(announced_bytes_, 0);
   queue_timer_.reset();
@@ -346,7 +345,7 @@ void GenerationRequest::end(RequestOutcome outcome, int status) {
   // A no-op where the job was completed already; the slot or the place is free after it in every
   // case.
   if (known_to_dispatcher) context_.dispatcher.cancel(id_, now);
-  if (never_predicted && context_.prediction) context_.prediction->forget(id_);
+  if (awaits_law()) context_.prediction->forget(id_);
   record_->status = status;
   record_->outcome = to_string(outcome);
   record_->total = now - record_->arrival;

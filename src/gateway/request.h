@@ -34,6 +34,7 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   void predicted(const predict::Prediction& prediction);
   /// The drain limit has passed: ends now, in whatever state.
   void shut_down();
+  bool awaits_law() const { return asked_for_law_ && !record_->law; }
 
  private:
   enum class State { kReading, kParsing, kQueued, kConnecting, kFirstByte, kStreaming, kEnded };
@@ -84,6 +85,8 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
 
   std::size_t announced_bytes_ = 0;
   ParsedRequest parsed_;
+  ModelMetrics* metrics_;  ///< of the model; looked up once, since streams count every event
+  bool asked_for_law_ = false;
   std::shared_ptr<const std::string> body_;
   std::shared_ptr<const std::string> body_with_usage_;
   MonoTime arrival_;  ///< of the whole request: when it joined the queue

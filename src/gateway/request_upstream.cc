@@ -51,9 +51,8 @@ net::Headers GenerationRequest::added_headers() const {
 void GenerationRequest::run(const dispatch::Assignment& assignment) {
   const auto self = shared_from_this();
   queue_timer_.reset();
-  auto& metrics = context_.metrics.model(parsed_.model);
-  if (record_->attempts == 0) metrics.wait_seconds.observe(assignment.waited);
-  if (assignment.overdue) metrics.overdue.add();
+  if (record_->attempts == 0) metrics_->wait_seconds.observe(assignment.waited);
+  if (assignment.overdue) metrics_->overdue.add();
   record_->queued = assignment.waited;
   record_->backend = assignment.backend;
   ++record_->attempts;
@@ -144,9 +143,12 @@ void GenerationRequest::first_byte_came(MonoTime now) {
   enter(State::kStreaming);
   first_byte_timer_.reset();
   record_->first_byte = now - arrival_;
-  context_.metrics.model(parsed_.model).ttft_seconds.observe(now - arrival_);
+  metrics_->ttft_seconds.observe(now - arrival_);
   context_.health.passive_success(backend_->name);
   last_event_ = now;
+  // From here on nothing is sent again, and answers are long: the request's bytes can go.
+  body_.reset();
+  body_with_usage_.reset();
 }
 
 void GenerationRequest::count_tokens(MonoTime now, std::int64_t events_before) {
@@ -155,7 +157,7 @@ void GenerationRequest::count_tokens(MonoTime now, std::int64_t events_before) {
   if (events_before > 0) {
     // Several events in one read came at one time as far as anyone can tell: their gap is shared.
     const double gap = to_seconds(now - last_event_) / static_cast<double>(events - events_before);
-    context_.metrics.model(parsed_.model).itl_seconds.observe(gap);
+    metrics_->itl_seconds.observe(gap);
   }
   last_event_ = now;
 }
@@ -175,7 +177,7 @@ void GenerationRequest::got_end() {
   const auto completed = context_.dispatcher.complete(
       id_, failed ? dispatch::Outcome::kFailed : dispatch::Outcome::kCompleted, now);
   if (!completed) log::warn("slot_unknown", {{"id", record_->request_id}});
-  context_.metrics.model(parsed_.model).e2e_seconds.observe(now - arrival_);
+  metrics_->e2e_seconds.observe(now - arrival_);
   const bool broken = facts.failed && relay_->status() < 400;
   end(broken ? RequestOutcome::kFailed : RequestOutcome::kCompleted, relay_->status());
 }
@@ -237,7 +239,7 @@ void GenerationRequest::back_to_queue(std::string_view avoid) {
                  RequestOutcome::kFailed);
     return;
   }
-  context_.metrics.model(parsed_.model).requeued.add();
+  metrics_->requeued.add();
   wait_in_queue();
   context_.pump();
 }

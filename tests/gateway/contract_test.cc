@@ -225,6 +225,41 @@ TEST_F(Contract, OtherEndpointsPassUnqueued) {
   EXPECT_EQ(engine.requests.back()->head.target, "/v1/embeddings?x=1");
 }
 
+TEST_F(Contract, OtherEndpointsWithoutABodyOrModelGoToAnyHealthyBackend) {
+  auto& sick = world.add_engine("a");
+  auto& well = world.add_engine("b");
+  sick.health_status = 500;
+  well.script([](EngineRequest& request) { request.status(200, {}, "[]"); });
+  world.start();
+  const auto files = world.send("GET", "/v1/files?limit=2");
+  world.run(milliseconds(5));
+  const auto form = world.send("POST", "/v1/audio/transcriptions", std::string("\0\x01{", 3),
+                               {{"content-type", "multipart/form-data; boundary=x"}});
+  world.run(milliseconds(5));
+  EXPECT_EQ(files->body, "[]");
+  EXPECT_EQ(form->body, "[]");
+  EXPECT_TRUE(sick.requests.empty());
+  ASSERT_EQ(well.requests.size(), 2U);
+  EXPECT_EQ(well.requests[1]->body, std::string("\0\x01{", 3));
+}
+
+TEST_F(Contract, ARelayedStreamOfAnotherApiPassesWhole) {
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) {
+    request.begin_events();
+    request.exchange->write("event: message_start\ndata: {\"type\":\"message_start\"}\n\n");
+    request.usage(3);
+    request.exchange->finish();
+  });
+  world.start();
+  const auto reply = world.send("POST", "/v1/messages", "{\"model\":\"m\",\"stream\":true}");
+  world.run(milliseconds(5));
+  EXPECT_NE(reply->body.find("message_start"), std::string::npos);
+  EXPECT_NE(reply->body.find("\"completion_tokens\":3"), std::string::npos)
+      << "nobody asked here, so nothing is dropped";
+  EXPECT_EQ(reply->header("x-accel-buffering"), "no");
+}
+
 TEST_F(Contract, ModelsAreMerged) {
   world.add_engine("a", 1, {"m"});
   auto& second = world.add_engine("b", 1, {"m", "other"});
