@@ -34,6 +34,8 @@ Reader::Reader(std::size_t depth_max) : depth_max_(depth_max) {
 }
 
 Result<Element> Reader::parse(std::string_view text) {
+  // An empty view may be null, which simdjson would copy from.
+  if (text.empty()) return fail(explain(simdjson::EMPTY, depth_max_));
   Element root;
   simdjson::error_code code = parser_.parse(text.data(), text.size()).get(root);
   if (code == simdjson::NUMBER_ERROR) {
