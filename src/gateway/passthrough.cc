@@ -42,6 +42,10 @@ void Passthrough::body_arrived(Result<std::string> body) {
     if (error.code == ErrorCode::kCancelled) {
       end(RequestOutcome::kCancelled, 499);
     } else {
+      if (error.code == ErrorCode::kUnavailable) {
+        refuse(503, error.message, "receiving_too_much", RequestOutcome::kRefused);
+        return;
+      }
       const int status = error.code == ErrorCode::kResourceExhausted  ? 413
                          : error.code == ErrorCode::kDeadlineExceeded ? 408
                                                                       : 400;
@@ -50,6 +54,13 @@ void Passthrough::body_arrived(Result<std::string> body) {
     return;
   }
   context_.metrics.request_bytes.add(static_cast<double>(body->size()));
+  if (body->size() > context_.config.dispatch.queued_bytes_max - context_.relayed_bytes) {
+    refuse(503, "too many request bytes are being relayed at once", "relaying_too_much",
+           RequestOutcome::kRefused);
+    return;
+  }
+  held_bytes_ = body->size();
+  context_.relayed_bytes += held_bytes_;
   if (!body->empty()) body_ = std::make_shared<const std::string>(std::move(*body));
   if (!body_ || !is_json(exchange_->head().headers)) {
     choose_and_send();
@@ -184,11 +195,12 @@ void Passthrough::shut_down() {
 void Passthrough::end(RequestOutcome outcome, int status) {
   ended_ = true;
   call_.reset();
+  context_.relayed_bytes -= std::exchange(held_bytes_, 0);
   context_.metrics.count_request(model_, outcome, status);
-  if (context_.config.logging.requests) {
+  if (context_.config.logging.requests && log::enabled(log::Level::kInfo)) {
     log::info("relayed", {{"id", request_id_},
                           {"path", core::quoted(exchange_->head().path(), 128)},
-                          {"model", std::string_view(model_).substr(0, 128)},
+                          {"model", core::utf8_prefix(model_, 128)},
                           {"outcome", to_string(outcome)},
                           {"status", status},
                           {"backend", backend_ ? std::string_view(backend_->name) : ""},

@@ -20,13 +20,6 @@ std::string retry_after_value(std::optional<Duration> wait) {
   return std::to_string(static_cast<std::int64_t>(std::clamp(seconds, 1.0, 3600.0)));
 }
 
-/// The body's length where the client announced one.
-std::size_t announced_length(const net::RequestHead& head) {
-  const auto value = head.headers.find("content-length");
-  const auto length = value ? core::parse_int(core::trim(*value)) : std::nullopt;
-  return length && *length > 0 ? static_cast<std::size_t>(*length) : 0;
-}
-
 std::string_view state_name(int state) {
   constexpr std::string_view kNames[] = {"reading",    "parsing",   "waiting", "connecting",
                                          "first byte", "streaming", "ended"};
@@ -69,17 +62,6 @@ void GenerationRequest::start() {
            std::nullopt);
     return;
   }
-  const std::size_t announced = announced_length(exchange_->head());
-  if (announced <= context_.config.body_bytes_max) {
-    if (context_.reading_bytes + announced > context_.config.dispatch.queued_bytes_max) {
-      answer_error(error_answer(503, "too many request bytes are being received at once",
-                                "receiving_too_much"),
-                   RequestOutcome::kRefused, kRetryAfterDefault);
-      return;
-    }
-    announced_bytes_ = announced;
-    context_.reading_bytes += announced;
-  }
   exchange_->read_body(context_.config.body_bytes_max, [weak](Result<std::string> body) {
     if (const auto request = weak.lock()) request->body_arrived(std::move(body));
   });
@@ -87,7 +69,6 @@ void GenerationRequest::start() {
 
 void GenerationRequest::body_arrived(Result<std::string> body) {
   if (state_ != State::kReading) return;
-  context_.reading_bytes -= std::exchange(announced_bytes_, 0);
   if (!body) {
     const Error& error = body.error();
     switch (error.code) {
@@ -99,6 +80,10 @@ void GenerationRequest::body_arrived(Result<std::string> body) {
         return;
       case ErrorCode::kDeadlineExceeded:
         answer_error(error_answer(408, error.message, "body_timeout"), RequestOutcome::kTimedOut);
+        return;
+      case ErrorCode::kUnavailable:
+        answer_error(error_answer(503, error.message, "receiving_too_much"),
+                     RequestOutcome::kRefused);
         return;
       default:
         answer_error(error_answer(error), RequestOutcome::kInvalid);
@@ -169,7 +154,7 @@ void GenerationRequest::submit(const RequestHints& hints) {
   if (hints.deadline) job.deadline = deadline_ = now + *hints.deadline;
 
   record_->arrival = now;
-  record_->model = job.model.substr(0, kNameBytesMax);  // a client may name anything
+  record_->model = core::utf8_prefix(job.model, kNameBytesMax);  // a client may name anything
   record_->tenant = job.tenant;
   record_->stream = parsed_.stream;
   record_->slots = job.slots;
@@ -338,7 +323,6 @@ void GenerationRequest::end(RequestOutcome outcome, int status) {
   const MonoTime now = context_.loop.now();
   const bool known_to_dispatcher = state_ != State::kReading && state_ != State::kParsing;
   enter(State::kEnded);
-  context_.reading_bytes -= std::exchange(announced_bytes_, 0);
   queue_timer_.reset();
   first_byte_timer_.reset();
   call_.reset();  // the engine learns at once that nobody waits
@@ -354,7 +338,7 @@ void GenerationRequest::end(RequestOutcome outcome, int status) {
     context_.metrics.response_bytes.add(static_cast<double>(relay_->bytes()));
     context_.metrics.usage_events_dropped.add(static_cast<double>(relay_->dropped_events()));
   }
-  if (context_.config.logging.requests) log_end(outcome);
+  if (context_.config.logging.requests && log::enabled(log::Level::kInfo)) log_end(outcome);
   context_.history.ended(record_);
   body_.reset();
   body_with_usage_.reset();
