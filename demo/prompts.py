@@ -6,7 +6,7 @@ seen before. Every request has the same limit on its answer, so the limit gives 
 import dataclasses
 import random
 
-ANSWER_TOKENS_MAX = 400
+ANSWER_TOKENS_MAX = 320
 
 # Share of each kind among the requests.
 MIX = {"factual": 0.40, "summary": 0.25, "code": 0.20, "creative": 0.15}

@@ -30,9 +30,9 @@ import stack
 POLICIES = ("fcfs", "tie")
 ROUNDS = ("fcfs", "tie", "fcfs", "tie")
 LOAD_FACTOR = 1.5
-DEFAULT_SECONDS = 300
+DEFAULT_SECONDS = 320
 # The warm-up takes its share of the time, and goes on up to the larger one while the predictor is not calibrated.
-WARM_UP_SHARE, WARM_UP_SHARE_MAX = 0.28, 0.5
+WARM_UP_SHARE, WARM_UP_SHARE_MAX = 0.33, 0.5
 REQUEST_TIMEOUT_S = 300
 FAILED_SHARE_MAX = 0.1
 
