@@ -8,6 +8,8 @@
 #include <boost/json/string.hpp>
 #include <cmath>
 
+#include "tailrace/core/text.h"
+
 namespace tailrace::log {
 namespace {
 
@@ -42,8 +44,7 @@ std::string_view name(Level level) {
 }
 
 std::string json_text(std::string_view text) {
-  return boost::json::serialize(
-      boost::json::string(boost::json::string_view(text.data(), text.size())));
+  return boost::json::serialize(boost::json::string(core::valid_utf8(text)));
 }
 
 std::string utc_now() {
@@ -60,7 +61,8 @@ std::string utc_now() {
 bool bare(std::string_view text) {
   if (text.empty()) return false;
   for (const char c : text) {
-    if (static_cast<unsigned char>(c) <= 0x20 || c == '"' || c == '=' || c == '\\' || c == 0x7f) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte >= 0x7f || c == '"' || c == '=' || c == '\\') {
       return false;
     }
   }

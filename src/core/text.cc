@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 namespace tailrace::core {
@@ -25,6 +26,28 @@ std::optional<T> parse_whole(std::string_view text) {
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (ec != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
   return value;
+}
+
+/// Length of the UTF-8 character that begins at `at`; 0 if it is none.
+std::size_t character_bytes(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  if (lead < 0x80) return 1;
+  const std::size_t bytes = lead >= 0xF0 && lead <= 0xF4  ? 4
+                            : lead >= 0xE0 && lead < 0xF0 ? 3
+                            : lead >= 0xC2 && lead < 0xE0 ? 2
+                                                          : 0;
+  if (bytes == 0 || at + bytes > text.size()) return 0;
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates and what lies beyond U+10FFFF.
+  const unsigned char second = byte(at + 1);
+  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second >= 0xA0) ||
+      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second >= 0x90)) {
+    return 0;
+  }
+  return bytes;
 }
 
 Error system_error(std::string_view what, const std::string& path) {
@@ -50,6 +73,13 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& path) 
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
+}
+
+/// For what cannot be replaced by a file: a terminal, a pipe, /dev/null.
+Result<void> write_into(const std::string& path, std::string_view bytes) {
+  const Descriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+  if (file.fd < 0) return fail(system_error("cannot open", path));
+  return write_all(file.fd, bytes, path);
 }
 
 }  // namespace
@@ -86,10 +116,33 @@ std::optional<double> parse_double(std::string_view text) {
   return parse_whole<double>(text);
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t bytes = character_bytes(text, at);
+    if (bytes == 0) {
+      out += '?';
+      ++at;
+    } else {
+      out.append(text.substr(at, bytes));
+      at += bytes;
+    }
+  }
+  return out;
+}
+
+std::string_view utf8_prefix(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  std::size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
 std::string quoted(std::string_view text, std::size_t max_bytes) {
   const bool cut = text.size() > max_bytes;
   std::string out = "\"";
-  for (const char c : text.substr(0, max_bytes)) {
+  for (const char c : utf8_prefix(text, max_bytes)) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
@@ -124,7 +177,17 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   }
 }
 
-Result<void> write_file_atomically(const std::string& path, std::string_view bytes) {
+Result<void> write_file_atomically(const std::string& path_given, std::string_view bytes) {
+  std::string path = path_given;
+  struct stat there{};
+  if (::stat(path.c_str(), &there) == 0) {
+    if (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) return write_into(path, bytes);
+    // Through a symbolic link the file is replaced, not the link.
+    if (char* const real = ::realpath(path.c_str(), nullptr)) {
+      path = real;
+      std::free(real);
+    }
+  }
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   std::string temporary = path + ".XXXXXX";

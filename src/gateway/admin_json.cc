@@ -4,6 +4,8 @@
 #include <boost/json.hpp>
 #include <utility>
 
+#include "tailrace/core/text.h"
+
 namespace tailrace::gateway {
 namespace json = boost::json;
 namespace {
@@ -16,7 +18,7 @@ json::value ms(std::optional<Duration> d) {
 }
 
 json::value text_or_null(std::string_view text) {
-  return text.empty() ? json::value() : json::value(json::string_view(text.data(), text.size()));
+  return text.empty() ? json::value() : json::value(json::string(core::valid_utf8(text)));
 }
 
 json::array names(const std::vector<std::string>& list) {
@@ -51,8 +53,8 @@ json::object backend_object(const dispatch::BackendView& view, const Backend* ba
   const bool backing_off = view.backoff_until && *view.backoff_until > now;
   object["backoff_ms"] = backing_off ? ms(*view.backoff_until - now) : json::value();
   if (backend) {
-    object["url"] = (backend->url.endpoint.tls ? "https://" : "http://") +
-                    net::to_string(backend->url.endpoint) + backend->url.prefix;
+    object["url"] = core::valid_utf8((backend->url.endpoint.tls ? "https://" : "http://") +
+                                     net::to_string(backend->url.endpoint) + backend->url.prefix);
     object["confirmed"] = backend->confirmed;
     object["last_error"] = text_or_null(backend->last_error);
     object["has_api_key"] = !backend->api_key.empty();

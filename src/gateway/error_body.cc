@@ -4,58 +4,22 @@
 
 #include <boost/json.hpp>
 
+#include "tailrace/core/text.h"
+
 namespace tailrace::gateway {
 namespace {
 
-/// Length of the UTF-8 character that begins at `at`; 0 if it is none.
-std::size_t character_bytes(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  if (lead < 0x80) return 1;
-  const std::size_t bytes = lead >= 0xF0 && lead <= 0xF4  ? 4
-                            : lead >= 0xE0 && lead < 0xF0 ? 3
-                            : lead >= 0xC2 && lead < 0xE0 ? 2
-                                                          : 0;
-  if (bytes == 0 || at + bytes > text.size()) return 0;
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and what lies beyond U+10FFFF.
-  const unsigned char second = byte(at + 1);
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second >= 0xA0) ||
-      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second >= 0x90)) {
-    return 0;
-  }
-  return bytes;
-}
-
-/// Messages quote what a client or an engine sent, and may cut it inside a character.
-std::string valid_utf8(std::string_view text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t bytes = character_bytes(text, at);
-    if (bytes == 0) {
-      out += '?';
-      ++at;
-    } else {
-      out.append(text.substr(at, bytes));
-      at += bytes;
-    }
-  }
-  return out;
-}
-
 boost::json::value text_or_null(std::string_view text) {
   if (text.empty()) return nullptr;
-  return boost::json::string(valid_utf8(text));
+  return boost::json::string(core::valid_utf8(text));
 }
 
 }  // namespace
 
 std::string error_body(std::string_view message, std::string_view type, std::string_view code,
                        std::string_view param) {
-  const boost::json::object error{{"message", boost::json::string(valid_utf8(message))},
-                                  {"type", boost::json::string(valid_utf8(type))},
+  const boost::json::object error{{"message", boost::json::string(core::valid_utf8(message))},
+                                  {"type", boost::json::string(core::valid_utf8(type))},
                                   {"code", text_or_null(code)},
                                   {"param", text_or_null(param)}};
   return boost::json::serialize(boost::json::object{{"error", error}});

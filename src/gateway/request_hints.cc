@@ -68,7 +68,7 @@ Result<RequestHints> read_hints(const net::Headers& headers, bool accept_given_l
   RequestHints hints;
   if (const auto tenant = first_of(headers, {"x-tailrace-tenant", "x-llm-d-inference-fairness-id",
                                              "x-gateway-inference-fairness-id"})) {
-    hints.tenant = tenant->value.substr(0, kTenantBytesMax);
+    hints.tenant = core::valid_utf8(core::utf8_prefix(tenant->value, kTenantBytesMax));
   }
   if (const auto priority = first_of(headers, {"x-tailrace-priority"})) {
     const auto value = core::parse_int(priority->value);

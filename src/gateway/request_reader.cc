@@ -8,6 +8,7 @@
 #include "gateway/json_reading.h"
 #include "gateway/json_scan.h"
 #include "tailrace/core/rng.h"
+#include "tailrace/core/text.h"
 
 namespace tailrace::gateway {
 namespace {
@@ -163,13 +164,6 @@ Result<std::int64_t> read_completion_prompt(const json::Object& root, PromptText
   return std::max<std::int64_t>(1, prompts + (ids > 0 ? 1 : 0));
 }
 
-/// The longest prefix of at most `bytes_max` that does not end inside a UTF-8 character.
-std::string_view head_of(std::string_view text, std::size_t bytes_max) {
-  if (text.size() <= bytes_max) return text;
-  std::size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
-}
 std::string_view tail_of(std::string_view text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
   std::size_t begin = text.size() - bytes_max;
@@ -180,7 +174,7 @@ std::string_view tail_of(std::string_view text, std::size_t bytes_max) {
 void set_text_features(const PromptText& prompt, predict::RequestFeatures& features) {
   for (const auto text : prompt.last_user) {
     if (features.prompt_head.size() >= kTextBytesMax) break;
-    features.prompt_head += head_of(text, kTextBytesMax - features.prompt_head.size());
+    features.prompt_head += core::utf8_prefix(text, kTextBytesMax - features.prompt_head.size());
   }
   for (auto it = prompt.last_user.rbegin(); it != prompt.last_user.rend(); ++it) {
     if (features.prompt_tail.size() >= kTextBytesMax) break;
@@ -202,7 +196,7 @@ std::string format_of(Route route, const json::Object& root) {
     return {};
   }
   if (!json::find_string(format, "type", type) || type == "text") return {};
-  return std::string(head_of(type, 64));
+  return std::string(core::utf8_prefix(type, 64));
 }
 
 void set_tool_features(const json::Object& root, PromptText& prompt,

@@ -23,6 +23,36 @@ TEST(Text, QuotesSoThatALogLineStaysOneLine) {
   EXPECT_EQ(quoted("abcdef", 3), "\"abc…\"");
 }
 
+TEST(Text, WritesIntoWhatIsNoFileAndThroughLinks) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_links";
+  std::filesystem::create_directories(folder);
+  // A link to a device stands for the device: were it replaced, /dev/stdout could be too.
+  std::filesystem::create_symlink("/dev/null", folder / "device");
+  EXPECT_TRUE(write_file_atomically(folder / "device", "x"));
+  EXPECT_TRUE(std::filesystem::is_character_file(folder / "device"));
+  ASSERT_TRUE(write_file_atomically(folder / "real", "one"));
+  std::filesystem::create_symlink("real", folder / "link");
+  EXPECT_TRUE(write_file_atomically(folder / "link", "two"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "real", 10).value(), "two");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Text, CutsBetweenCharacters) {
+  EXPECT_EQ(utf8_prefix("aé", 2), "a");
+  EXPECT_EQ(utf8_prefix("aé", 3), "aé");
+  EXPECT_EQ(utf8_prefix("\x80\x80\x80", 2), "") << "no beginning of a character anywhere";
+  EXPECT_EQ(quoted("aéé", 2), "\"a…\"");
+}
+
+TEST(Text, ReplacesWhatIsNoUtf8) {
+  EXPECT_EQ(valid_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "aé€😀");
+  EXPECT_EQ(valid_utf8("\xff|\xc3|\x80"), "?|?|?");
+  EXPECT_EQ(valid_utf8("\xc0\xaf"), "??") << "overlong";
+  EXPECT_EQ(valid_utf8("\xed\xa0\x80"), "???") << "a surrogate";
+  EXPECT_EQ(valid_utf8("\xe2\x82"), "??") << "cut short";
+}
+
 TEST(Text, ReplacesAFileAsAWhole) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test";
   std::filesystem::create_directories(folder);
@@ -35,6 +65,7 @@ TEST(Text, ReplacesAFileAsAWhole) {
       << "a temporary file was left behind";
   EXPECT_EQ(read_file(folder / "absent", 10).error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(write_file_atomically("/nonexistent/folder/file", "x"));
+  EXPECT_FALSE(write_file_atomically(folder, "x")) << "a folder is no file";
   std::filesystem::remove_all(folder);
 }
 

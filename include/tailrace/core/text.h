@@ -19,6 +19,12 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 std::optional<std::int64_t> parse_int(std::string_view text);
 std::optional<double> parse_double(std::string_view text);
 
+/// What a client or an engine sent may be no UTF-8 at all, but JSON must be: each byte that belongs
+/// to no character becomes '?'.
+std::string valid_utf8(std::string_view text);
+/// The longest beginning of at most `max_bytes` that does not end inside a UTF-8 character.
+std::string_view utf8_prefix(std::string_view text, std::size_t max_bytes);
+
 /// A text for an error message: quoted, control characters escaped, cut to `max_bytes` with "…".
 std::string quoted(std::string_view text, std::size_t max_bytes = 64);
 
@@ -26,7 +32,8 @@ std::string quoted(std::string_view text, std::size_t max_bytes = 64);
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
 /// Replaces a file so that a reader, or a crash, sees the old bytes or the new ones, never a mix:
-/// a temporary file in the same folder, fsync, rename, fsync of the folder.
+/// a temporary file in the same folder, fsync, rename, fsync of the folder. A device or a pipe is
+/// written into instead.
 Result<void> write_file_atomically(const std::string& path, std::string_view bytes);
 
 }  // namespace tailrace::core
