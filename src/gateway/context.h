@@ -33,7 +33,7 @@ struct Context {
   PredictionRunner* prediction = nullptr;  ///< null where predict.mode is off
 
   bool draining = false;
-  std::size_t reading_bytes = 0;  ///< announced lengths of the bodies that are being read
+  std::size_t relayed_bytes = 0;  ///< bodies of the requests that are relayed without a queue
 
   UniqueFunction<void()> pump =
       nullptr;  ///< gives free slots to waiting jobs; safe from any handler

@@ -199,7 +199,7 @@ void Passthrough::end(RequestOutcome outcome, int status) {
   context_.metrics.count_request(model_, outcome, status);
   if (context_.config.logging.requests && log::enabled(log::Level::kInfo)) {
     log::info("relayed", {{"id", request_id_},
-                          {"path", core::quoted(exchange_->head().path(), 128)},
+                          {"path", core::utf8_prefix(exchange_->head().path(), 128)},
                           {"model", core::utf8_prefix(model_, 128)},
                           {"outcome", to_string(outcome)},
                           {"status", status},

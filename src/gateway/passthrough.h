@@ -40,6 +40,7 @@ class Passthrough : public std::enable_shared_from_this<Passthrough> {
   const MonoTime arrival_;
   std::string model_;
   std::shared_ptr<const std::string> body_;
+  std::size_t held_bytes_ = 0;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<net::Call> call_;
   std::optional<AnswerRelay> relay_;

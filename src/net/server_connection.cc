@@ -147,7 +147,7 @@ bool ServerConnection::take_head() {
 void ServerConnection::open_exchange(RequestHead head, BodyFraming framing) {
   state_ = State::kExchange;
   decoder_ = BodyDecoder(framing);
-  body_.clear();
+  release_body();
   body_wanted_ = false;
   answered_ = false;
   http10_ = head.minor_version == 0;
@@ -201,17 +201,29 @@ bool ServerConnection::take_body() {
                                                      std::to_string(body_bytes_max_) + " bytes"));
     return true;
   }
+  if (progress->content > core_->limits.receiving_bytes_max - core_->receiving_bytes) {
+    keep_alive_ = false;
+    end_body(fail(ErrorCode::kUnavailable, "too many request bytes are being received at once"));
+    return true;
+  }
+  core_->receiving_bytes += progress->content;
   body_.append(in_.data(), progress->content);
   in_.erase(0, progress->consumed);
   if (!progress->done) return false;
-  end_body(std::exchange(body_, {}));
+  end_body(release_body());
   return true;
+}
+
+/// The body so far, which no longer counts as being received.
+std::string ServerConnection::release_body() {
+  core_->receiving_bytes -= body_.size();
+  return std::exchange(body_, {});
 }
 
 void ServerConnection::end_body(Result<std::string> body) {
   body_wanted_ = false;
   read_deadline_.clear();
-  if (!body) std::string().swap(body_);
+  if (!body) release_body();
   if (exchange_ != nullptr) exchange_->shared_from_this()->finish_body(std::move(body));
 }
 
@@ -450,6 +462,7 @@ void ServerConnection::shut(bool reset) {
   if (exchange_ != nullptr) dropped = exchange_->detach(true);
   read_deadline_.clear();
   write_deadline_.clear();
+  release_body();
   stream_->close(reset);
   core_->connections.erase(this);
 }

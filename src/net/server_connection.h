@@ -29,6 +29,7 @@ struct ServerCore {
   HttpServer::Handler handler;
   std::map<ServerConnection*, std::shared_ptr<ServerConnection>> connections;
   std::size_t exchanges = 0;
+  std::size_t receiving_bytes = 0;  ///< of all bodies that are not complete
   bool draining = false;
   bool closed = false;
 };
@@ -98,6 +99,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void open_exchange(RequestHead head, BodyFraming framing);
   bool take_body();
   void end_body(Result<std::string> body);
+  std::string release_body();
   bool discard_body();
   void linger();
   void read_expired();

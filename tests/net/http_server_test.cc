@@ -128,6 +128,39 @@ TEST_F(HttpServerTest, LimitsAChunkedBodyWhoseLengthIsUnknown) {
               StartsWith("HTTP/1.1 400 "));
 }
 
+TEST_F(HttpServerTest, LimitsTheBodiesThatAreReceivedAtOnce) {
+  ServerLimits limits;
+  limits.receiving_bytes_max = 1000;
+  serve_echo(limits);
+  const std::string head = "POST /p HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const auto chunk = [](std::size_t size) {
+    char digits[20];
+    std::snprintf(digits, sizeof digits, "%zx\r\n", size);
+    return digits + std::string(size, 'b') + "\r\n";
+  };
+  RawPeer slow;
+  slow.connect(loop, network);
+  slow.send(head + chunk(600));  // and never ends
+  RawPeer large;
+  large.connect(loop, network);
+  large.send(head + chunk(600));
+  run();
+  EXPECT_TRUE(large.ended) << "the two together are over the limit";
+  RawPeer small;
+  small.connect(loop, network);
+  small.send(head + chunk(300) + "0\r\n\r\n");
+  run();
+  EXPECT_THAT(small.received, StartsWith("HTTP/1.1 200 OK"));
+  slow.close();
+  run();
+  RawPeer next;
+  next.connect(loop, network);
+  next.send(head + chunk(900) + "0\r\n\r\n");
+  run();
+  EXPECT_THAT(next.received, StartsWith("HTTP/1.1 200 OK")) << "who leaves gives its bytes back";
+  run();
+}
+
 TEST_F(HttpServerTest, SpeaksHttp10) {
   serve([](std::shared_ptr<Exchange> exchange) {
     exchange->begin({200, "", {}}, std::nullopt);

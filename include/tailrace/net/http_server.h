@@ -19,9 +19,11 @@
 namespace tailrace::net {
 
 struct ServerLimits {
-  std::size_t head_bytes_max = 32 * 1024;           ///< 431 beyond
-  std::size_t headers_max = 100;                    ///< 431 beyond
-  std::size_t connections_max = 10'000;             ///< further ones are closed at once
+  std::size_t head_bytes_max = 32 * 1024;  ///< 431 beyond
+  std::size_t headers_max = 100;           ///< 431 beyond
+  std::size_t connections_max = 10'000;    ///< further ones are closed at once
+  /// Request bodies that are being received, over all connections; what goes beyond is refused.
+  std::size_t receiving_bytes_max = std::size_t{1} << 30;
   std::size_t write_buffer_bytes_max = 256 * 1024;  ///< above this an exchange is not writable()
   Duration head_timeout =
       std::chrono::seconds(10);  ///< from the first byte of a head to its end: 408
@@ -42,8 +44,8 @@ class Exchange {
 
   /// The whole decoded body. Errors: kResourceExhausted above `max_bytes` (known before a byte is
   /// read where Content-Length says so; answer 413), kInvalidArgument (bad framing, answer 400),
-  /// kDeadlineExceeded (408), kCancelled (the client left). Answers "100-continue" where asked.
-  /// Once.
+  /// kDeadlineExceeded (408), kUnavailable (receiving_bytes_max is reached, answer 503), kCancelled
+  /// (the client left). Answers "100-continue" where asked. Once.
   virtual void read_body(std::size_t max_bytes, UniqueFunction<void(Result<std::string>)> done) = 0;
 
   /// Runs `handler` once if the client leaves (end of stream, reset, write time-out) before the
