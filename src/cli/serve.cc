@@ -57,6 +57,7 @@ int serve(const ServeOptions& options) {
       const auto active = (*gateway)->active_requests();
       log::warn("exit_now", {{"signal", signal}, {"cut", static_cast<std::uint64_t>(active)}});
       if (active > 0) exit_code = kExitFailed;
+      (*gateway)->cut_everything();
       loop->stop();
       return;
     }
@@ -78,12 +79,12 @@ int serve(const ServeOptions& options) {
 }  // namespace
 
 void add_serve(CLI::App& app, int& exit_code) {
-  auto* command =
-      app.add_subcommand("serve",
-                         "Run the gateway in front of engines that speak the OpenAI API.\n\n"
-                         "SIGTERM or SIGINT drains it: running answers finish, new requests get "
-                         "503; a second one exits at "
-                         "once.\n\nExample: tailrace serve -c tailrace.yaml");
+  auto* command = app.add_subcommand(
+      "serve",
+      "Run the gateway in front of engines that speak the OpenAI API.\n\n"
+      "SIGTERM, SIGINT or SIGHUP drains it: running answers finish, new requests get "
+      "503; a second one exits at "
+      "once.\n\nExample: tailrace serve -c tailrace.yaml");
   auto options = std::make_shared<ServeOptions>();
   command->add_option("-c,--config", options->config, "Configuration file (YAML)")
       ->capture_default_str();

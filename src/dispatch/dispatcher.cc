@@ -429,10 +429,17 @@ std::vector<PoolView> Dispatcher::pools(MonoTime now) const {
 }
 
 bool Dispatcher::serves(std::string_view model) const {
+  return largest_backend(model) > 0;
+}
+
+int Dispatcher::largest_backend(std::string_view model) const {
   const Pool* pool = impl_->find_pool(model);
-  if (pool == nullptr) return false;
-  return std::any_of(pool->backends.begin(), pool->backends.end(),
-                     [](const Backend* backend) { return !backend->draining; });
+  if (pool == nullptr) return 0;
+  int largest = 0;
+  for (const Backend* backend : pool->backends) {
+    if (!backend->draining) largest = std::max(largest, backend->spec.slots);
+  }
+  return largest;
 }
 
 std::optional<Duration> Dispatcher::expected_wait(std::string_view model, MonoTime now) const {

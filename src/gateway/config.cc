@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 
 #include "gateway/config_schema.h"
@@ -60,7 +61,16 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Fills a Config from a tree. One per mapping that is being read.
+/// A value as a message may show it: without the password of a URL.
+std::string shown(std::string_view value) {
+  const std::size_t scheme = value.find("://");
+  const std::size_t at = scheme == std::string_view::npos ? scheme : value.find('@', scheme);
+  if (at == std::string_view::npos) return core::quoted(value);
+  return core::quoted(std::string(value.substr(0, scheme + 3)) + "…" +
+                      std::string(value.substr(at)));
+}
+
+/// Fills a Config from a tree.
 class TreeReader final : public SchemaVisitor {
  public:
   explicit TreeReader(Problems& problems) : problems_(problems) {}
@@ -178,7 +188,7 @@ class TreeReader final : public SchemaVisitor {
 
   void assign(const Field& field, std::string_view text, const std::string& path) {
     if (auto set = field.assign(text); !set) {
-      problems_.add(path, fmt::format("{} {}", core::quoted(text), set.error().message));
+      problems_.add(path, fmt::format("{} {}", shown(text), set.error().message));
     }
   }
 
@@ -263,8 +273,10 @@ class EnvironmentReader final : public SchemaVisitor {
 };
 
 bool is_loopback(const net::Endpoint& endpoint) {
+  // "127.example.org" is a name like any other.
   return endpoint.host == "localhost" || endpoint.host == "::1" ||
-         endpoint.host.starts_with("127.");
+         (endpoint.host.starts_with("127.") &&
+          endpoint.host.find_first_not_of("0123456789.") == std::string::npos);
 }
 
 bool is_plain_name(std::string_view name) {
@@ -359,6 +371,27 @@ Result<Secret> read_secret(const std::string& variable, const std::string& file,
   return Secret{std::string(trimmed)};
 }
 
+/// Where what was learned is kept must be able to hold it: found out now, and not an hour later.
+Result<void> check_model_file(const std::string& file) {
+  if (file.empty()) return {};
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  const fs::path folder = fs::path(file).has_parent_path() ? fs::path(file).parent_path() : ".";
+  if (!fs::is_directory(folder, unknown)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("predict.model_file: {} is not a folder; create it",
+                            core::quoted(folder.string(), 256)));
+  }
+  const auto kind = fs::status(file, unknown).type();
+  if (kind != fs::file_type::regular && kind != fs::file_type::not_found) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("predict.model_file: {} is not a regular file; name one, such as "
+                            "/var/lib/tailrace/predictor.bin",
+                            core::quoted(file, 256)));
+  }
+  return {};
+}
+
 Result<void> read_backend_secret(BackendConfig& backend, const std::string& prefix,
                                  const Environment& environment) {
   auto secret = read_secret(backend.api_key_env, backend.api_key_file, environment);
@@ -446,6 +479,9 @@ Result<Config> load_config(const std::string& path, const Environment& environme
   if (!config) return config;
   if (auto secrets = read_secrets(*config, environment); !secrets) {
     return fail(secrets.error().with_context(path));
+  }
+  if (auto usable = check_model_file(config->predict.model_file); !usable) {
+    return fail(usable.error().with_context(path));
   }
   return config;
 }

@@ -292,8 +292,7 @@ Field endpoint_field(std::string name, net::Endpoint& into, std::string help) {
   field.assign = [&into](std::string_view text) -> Result<void> {
     auto parsed = net::parse_host_port(text);
     if (!parsed) {
-      return wrong("is not host:port, such as 127.0.0.1:8080 or [::1]:8080: " +
-                   parsed.error().message);
+      return wrong("is not host:port, such as 127.0.0.1:8080, [::1]:8080 or :8080");
     }
     into = *parsed;
     return {};
@@ -309,7 +308,7 @@ Field url_field(std::string name, net::Url& into, std::string help) {
   field.assign = [&into](std::string_view text) -> Result<void> {
     auto parsed = net::parse_url(text);
     if (!parsed) {
-      return wrong("is not a URL such as http://127.0.0.1:8000: " + parsed.error().message);
+      return wrong("is not a URL for an engine: " + parsed.error().message);
     }
     into = *parsed;
     return {};

@@ -17,6 +17,14 @@ bool is_own_field(std::string_view name) {
   return name.size() > kPrefix.size() && core::iequals(name.substr(0, kPrefix.size()), kPrefix);
 }
 
+void remove_own_fields(net::Headers& headers) {
+  std::vector<std::string> own;
+  for (const auto& header : headers) {
+    if (is_own_field(header.name)) own.push_back(header.name);
+  }
+  for (const auto& name : own) headers.remove(name);
+}
+
 std::string_view media_type(const net::Headers& headers) {
   const auto value = headers.find("content-type");
   if (!value) return {};
@@ -42,11 +50,7 @@ net::RequestHead upstream_head(const net::RequestHead& client, std::string_view 
   head.headers.remove_hop_by_hop();
   head.headers.remove("host");
   head.headers.remove("expect");  // answered here, when the body was read
-  std::vector<std::string> own;
-  for (const auto& header : head.headers) {
-    if (is_own_field(header.name)) own.push_back(header.name);
-  }
-  for (const auto& name : own) head.headers.remove(name);
+  remove_own_fields(head.headers);
   head.headers.set("accept-encoding", "identity");
   if (!api_key.empty()) head.headers.set("authorization", "Bearer " + std::string(api_key));
   if (!head.headers.find("x-request-id")) head.headers.add("x-request-id", std::string(request_id));
@@ -55,6 +59,7 @@ net::RequestHead upstream_head(const net::RequestHead& client, std::string_view 
 
 net::ResponseHead downstream_head(net::ResponseHead engine) {
   engine.headers.remove_hop_by_hop();
+  remove_own_fields(engine.headers);  // what they say is this gateway's alone to say
   if (is_event_stream(engine.headers)) {
     if (!engine.headers.find("cache-control")) engine.headers.add("cache-control", "no-cache");
     if (!engine.headers.find("x-accel-buffering")) engine.headers.add("x-accel-buffering", "no");

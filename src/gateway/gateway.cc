@@ -28,6 +28,9 @@ std::unique_ptr<PredictionRunner> make_prediction(const PredictConfig& config,
   return make_threaded_prediction_runner(loop, std::move(predictor), std::move(options));
 }
 
+/// Of administrators' bodies, all together; a backend's description has a few hundred bytes.
+constexpr std::size_t kAdminReceivingBytesMax = std::size_t{16} << 20;
+
 void respond_json(net::Exchange& exchange, int status, std::string body) {
   net::ResponseHead head;
   head.status = status;
@@ -100,13 +103,16 @@ Gateway::Impl::~Impl() {
 }
 
 Result<void> Gateway::Impl::listen(net::Network& network) {
+  net::ServerLimits open_limits = config.server;
+  open_limits.receiving_bytes_max = config.dispatch.queued_bytes_max;
   auto server = net::HttpServer::listen(
-      loop, network, config.listen, config.server,
+      loop, network, config.listen, open_limits,
       [this](std::shared_ptr<net::Exchange> exchange) { handle(std::move(exchange)); });
   if (!server) return fail(server.error().with_context("listen"));
   public_server = std::move(*server);
   if (!config.admin.enabled) return {};
   net::ServerLimits limits = config.server;
+  limits.receiving_bytes_max = kAdminReceivingBytesMax;
   limits.connections_max = std::min<std::size_t>(limits.connections_max, 256);
   auto admin_listener = net::HttpServer::listen(
       loop, network, config.admin.listen, limits,
@@ -141,6 +147,15 @@ void Gateway::Impl::handle(std::shared_ptr<net::Exchange> exchange) {
         *exchange,
         error_answer(404, "no such endpoint: " + core::quoted(path) + "; the API is below /v1",
                      "not_found"));
+  }
+  // What an engine might take for a generation, or for something outside /v1, is not passed on.
+  if (const std::string plain = plain_path(path);
+      plain != path && (route_of(plain) || !plain.starts_with("/v1/"))) {
+    return respond_error(*exchange, error_answer(400,
+                                                 "the path " + core::quoted(path) +
+                                                     " is not in its plain form; write " +
+                                                     core::quoted(plain.empty() ? "/" : plain),
+                                                 "ambiguous_path"));
   }
   const JobId id = next_id();
   std::string request_id = request_id_for(*exchange, id);
@@ -235,6 +250,9 @@ std::optional<net::Endpoint> Gateway::admin_endpoint() const {
 
 void Gateway::begin_drain(UniqueFunction<void(bool)> done) {
   impl_->begin_drain(std::move(done));
+}
+void Gateway::cut_everything() {
+  impl_->cut_everything();
 }
 std::size_t Gateway::active_requests() const {
   return impl_->active();

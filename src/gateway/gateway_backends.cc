@@ -41,6 +41,7 @@ Result<void> Gateway::Impl::put_backend(const BackendConfig& config_in) {
                             {"models", static_cast<std::uint64_t>(backend->models.size())}});
   if (config.health.enabled) health->watch(backend);
   context->pump();
+  tell_waiting();
   return {};
 }
 
@@ -55,7 +56,14 @@ Result<void> Gateway::Impl::remove_backend(std::string_view name) {
   (void)dispatcher.remove_backend(name, loop.now());
   client->forget(backend->url.endpoint);
   log::info("backend_removed", {{"backend", name}});
+  tell_waiting();
   return {};
+}
+
+/// Nobody waits for ever: what no backend that is left can take is answered now.
+void Gateway::Impl::tell_waiting() {
+  const auto generation = requests;  // some end and leave the map
+  for (const auto& [id, request] : generation) request->backends_changed();
 }
 
 void Gateway::Impl::health_changed(const Backend& backend) {

@@ -49,13 +49,21 @@ void Gateway::Impl::watch_drain() {
   });
 }
 
-void Gateway::Impl::drain_limit_reached() {
-  log::warn("drain_limit", {{"cut_requests", static_cast<std::uint64_t>(active())}});
+/// Everyone is told, in whatever state: a stream by an error event, the others by 503.
+void Gateway::Impl::cut_everything() {
   cut_any = active() > 0 || cut_any;
+  context->draining = true;
+  pumping = true;                    // slots that become free now are for nobody
   const auto generation = requests;  // each ends itself and leaves the map
   for (const auto& [id, request] : generation) request->shut_down();
   const auto others = passthroughs;
   for (const auto& [id, request] : others) request->shut_down();
+  pumping = false;
+}
+
+void Gateway::Impl::drain_limit_reached() {
+  log::warn("drain_limit", {{"cut_requests", static_cast<std::uint64_t>(active())}});
+  cut_everything();
   limit_timer = loop.after(kFarewell, [this] {
     drain_watch.reset();
     if (drained) std::exchange(drained, nullptr)(!cut_any);

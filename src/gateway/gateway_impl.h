@@ -33,6 +33,7 @@ struct Gateway::Impl final : AdminActions {
   // gateway_backends.cc
   Result<void> put_backend(const BackendConfig& backend) override;
   Result<void> remove_backend(std::string_view name) override;
+  void tell_waiting();
   void health_changed(const Backend& backend);
   void refresh_gauges() override;
   bool ready() const;
@@ -50,6 +51,7 @@ struct Gateway::Impl final : AdminActions {
   void begin_drain(UniqueFunction<void(bool)> done);
   void refuse_new_work();
   void drain_limit_reached();
+  void cut_everything();
   void watch_drain();
 
   // Declared in the order of need: what stands later uses what stands earlier and goes first.

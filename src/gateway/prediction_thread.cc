@@ -2,6 +2,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +37,16 @@ struct Delivery {
 
 void load_model(predict::Predictor& predictor, const PredictionThreadOptions& options) {
   if (options.model_file.empty()) return;
+  std::error_code unknown;
+  const auto kind = std::filesystem::status(options.model_file, unknown).type();
+  if (kind != std::filesystem::file_type::regular &&
+      kind != std::filesystem::file_type::not_found) {
+    // A folder must not be moved aside, and opening a pipe would wait for its other end.
+    log::warn("model_unusable", {{"file", options.model_file},
+                                 {"error", "it is not a regular file"},
+                                 {"effect", "what is learned cannot be kept"}});
+    return;
+  }
   auto image = core::read_file(options.model_file, options.model_bytes_max);
   if (!image && image.error().code == ErrorCode::kNotFound) {
     log::info("model_new", {{"file", options.model_file}});

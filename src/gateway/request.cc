@@ -1,6 +1,8 @@
 // A request's way into the queue, and its end.
 #include "gateway/request.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -231,6 +233,23 @@ void GenerationRequest::waited_too_long() {
                               "queue_timeout"),
                  RequestOutcome::kTimedOut, context_.dispatcher.expected_wait(parsed_.model, now));
   }
+}
+
+void GenerationRequest::backends_changed() {
+  if (state_ != State::kQueued) return;
+  const int largest = context_.dispatcher.largest_backend(parsed_.model);
+  if (parsed_.slots <= largest) return;
+  const auto self = shared_from_this();
+  if (largest == 0) {
+    answer_error(
+        error_answer(503, "the last backend that served the model was removed", "no_backend"),
+        RequestOutcome::kFailed);
+    return;
+  }
+  refuse(dispatch::Refusal::kTooManySlots,
+         fmt::format("the request needs {} slots on one backend; the largest now has {}",
+                     parsed_.slots, largest),
+         std::nullopt);
 }
 
 void GenerationRequest::client_gone() {

@@ -32,6 +32,8 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   void run(const dispatch::Assignment& assignment);
   /// The predictor's answer.
   void predicted(const predict::Prediction& prediction);
+  /// Backends went or shrank: ends now if it waits for what nobody can give it any more.
+  void backends_changed();
   /// The drain limit has passed: ends now, in whatever state.
   void shut_down();
   bool awaits_law() const { return asked_for_law_ && !record_->law; }
@@ -83,7 +85,6 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   const std::shared_ptr<RequestRecord> record_;
   State state_ = State::kReading;
 
-  std::size_t announced_bytes_ = 0;
   ParsedRequest parsed_;
   ModelMetrics* metrics_;  ///< of the model; looked up once, since streams count every event
   bool asked_for_law_ = false;

@@ -241,6 +241,7 @@ void GenerationRequest::back_to_queue(std::string_view avoid) {
   }
   metrics_->requeued.add();
   wait_in_queue();
+  backends_changed();  // it may have left the last one that served its model
   context_.pump();
 }
 

@@ -20,7 +20,7 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
 bool plausible_host(std::string_view host) {
   for (const char c : host) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte <= 0x20 || byte == 0x7f ||
+    if (byte <= 0x20 || byte >= 0x7f ||
         std::string_view("/?#@\\[]<>\"").find(c) != std::string_view::npos) {
       return false;
     }
@@ -78,6 +78,12 @@ Result<Url> parse_url(std::string_view text) {
     return bad("does not begin with http:// or https://");
   }
   const std::size_t slash = rest.find('/');
+  if (rest.substr(0, slash).find('@') != std::string_view::npos) {
+    // The text is not shown: what stands before the @ is a secret.
+    return fail(ErrorCode::kInvalidArgument,
+                "a user or a password in a URL is not supported; use for example "
+                "http://127.0.0.1:8000 or https://host/prefix, and give keys apart");
+  }
   const std::optional<Authority> authority = split_authority(rest.substr(0, slash));
   if (!authority || authority->host.empty()) return bad("has no usable host");
   url.endpoint.host = authority->host;
@@ -90,8 +96,9 @@ Result<Url> parse_url(std::string_view text) {
   if (slash != std::string_view::npos) url.prefix = rest.substr(slash);
   while (url.prefix.ends_with('/')) url.prefix.pop_back();
   for (const char c : url.prefix) {
-    if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f || c == '?' || c == '#') {
-      return bad("has a blank, a query or a fragment in its path");
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte >= 0x7f || c == '?' || c == '#') {
+      return bad("has a blank, a query, a fragment or a character outside ASCII in its path");
     }
   }
   return url;

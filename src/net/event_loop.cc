@@ -60,6 +60,11 @@ void AsioLoop::on_terminate(UniqueFunction<void(int signal)> handler) {
   on_signal_ = std::move(handler);
   if (signals_) return;
   signals_ = std::make_unique<asio::signal_set>(io_, SIGTERM, SIGINT);
+  // A lost terminal ends us as gently as the others do, unless nohup has said that it must not.
+  struct sigaction hang_up{};
+  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
+    signals_->add(SIGHUP);
+  }
   wait_for_signal();
 }
 

@@ -41,6 +41,57 @@ TEST_F(Admin, TheQueueShowsPoolsAndWaitingJobs) {
   EXPECT_EQ(pool.at("jobs").at(0).at("tenant"), "acme");
 }
 
+TEST_F(Admin, WhatAClientNamesNeverMakesBadJson) {
+  world.add_engine("a", 1);
+  world.start();
+  const auto running = world.chat();
+  world.run(milliseconds(5));
+  const auto strange = world.chat("", {{"x-tailrace-tenant", "\xff\xfe|\xc3"}});
+  std::string long_name = "a";
+  for (int i = 0; i < 100; ++i) long_name += "é";  // the limit falls inside a character
+  const auto cut = world.chat("", {{"x-tailrace-tenant", long_name}, {"x-request-id", "cut"}});
+  const auto model = world.send("POST", "/v1/chat/completions", "{\"model\":\"" + long_name + "\"}",
+                                {{"x-request-id", "model"}});
+  world.run(milliseconds(5));
+  EXPECT_EQ(world.pool().waiting, 2U);
+  const auto queue = ask("GET", "/tailrace/v1/queue");
+  EXPECT_EQ(queue.at("pools").at(0).at("jobs").at(0).at("tenant"), "??|?");
+  EXPECT_EQ(ask("GET", "/tailrace/v1/explain/cut").at("tenant").as_string().size(), 127U);
+  EXPECT_EQ(ask("GET", "/tailrace/v1/explain/model").at("model").as_string().size(), 127U);
+}
+
+TEST_F(Admin, NobodyWaitsForABackendThatIsGone) {
+  auto& engine = world.add_engine("a", 4);
+  world.start();
+  const auto running = world.chat();
+  world.run(milliseconds(5));
+  const auto wide = world.chat(",\"n\":4");
+  const auto narrow = world.chat(",\"n\":4", {{"x-tailrace-priority", "-1"}});
+  world.run(milliseconds(5));
+  EXPECT_EQ(world.pool().waiting, 2U);
+  const std::string entry = "{\"url\":\"" + engine.url() + "\",\"models\":[\"m\"],\"slots\":";
+  ask("PUT", "/tailrace/v1/backends/a", entry + "4}");
+  EXPECT_EQ(wide->status(), 0) << "nothing has changed for it";
+  ask("PUT", "/tailrace/v1/backends/a", entry + "2}");
+  world.run(milliseconds(5));
+  EXPECT_EQ(wide->status(), 400) << wide->body;
+  EXPECT_NE(wide->body.find("4 slots"), std::string::npos) << wide->body;
+  EXPECT_EQ(narrow->status(), 400);
+  const auto other = world.chat(",\"n\":2");
+  world.run(milliseconds(5));
+  EXPECT_EQ(world.pool().waiting, 1U);
+  ask("DELETE", "/tailrace/v1/backends/a");
+  world.run(milliseconds(5));
+  EXPECT_EQ(other->status(), 503) << other->body;
+  EXPECT_NE(other->header("retry-after"), "");
+  EXPECT_EQ(running->status(), 0) << "what runs goes on";
+  // What a leaving engine gives back has nowhere to go either.
+  engine.requests.front()->status(429);
+  world.run(milliseconds(5));
+  EXPECT_EQ(running->status(), 503) << running->body;
+  EXPECT_TRUE(world.idle());
+}
+
 TEST_F(Admin, ABackendCanBeAddedChangedAndRemovedWhileStreamsRun) {
   auto& first = world.add_engine("a", 1);
   auto& second = world.add_engine("b", 1);

@@ -231,6 +231,9 @@ TEST(Config, KeysThatContradictEachOther) {
               HasSubstr("keep one of them"));
   EXPECT_THAT(errors(with("admin: {listen: '0.0.0.0:9090'}\n")),
               HasSubstr("admin.listen: \"0.0.0.0:9090\" can be reached"));
+  EXPECT_THAT(errors(with("admin: {listen: '127.example.org:9090'}\n")),
+              HasSubstr("can be reached"));
+  good(with("admin: {listen: '127.0.0.2:9090'}\n"));
   EXPECT_THAT(errors(with("admin: {listen: '127.0.0.1:8080'}\n")),
               HasSubstr("choose another port"));
   EXPECT_THAT(errors(with("schedule: {queued_bytes_max: 1MiB}\n")),
@@ -282,9 +285,23 @@ TEST(Config, ASecretThatIsMissingOrBadIsNamedButNotShown) {
   EXPECT_THAT(bad.error().message, Not(HasSubstr("sk")));
 }
 
+TEST(Config, AUrlWithAPasswordIsRefusedAndNotShown) {
+  const auto message =
+      errors("backends: [{name: a, url: 'http://me:hunter2@h', models: [m], slots: 1}]");
+  EXPECT_THAT(message, HasSubstr("backends[0].url"));
+  EXPECT_THAT(message, HasSubstr("give keys apart"));
+  EXPECT_THAT(message, Not(HasSubstr("hunter2")));
+}
+
 TEST(Config, AFileIsLoaded) {
   const TemporaryFile file(kSmallest);
   EXPECT_TRUE(load_config(file.path(), no_environment()));
+  for (const char* file_name : {"/no/such/folder/model", "/"}) {
+    const TemporaryFile file_of_model(with("predict: {model_file: '") + file_name + "'}\n");
+    const auto unusable = load_config(file_of_model.path(), no_environment());
+    ASSERT_FALSE(unusable) << file_name;
+    EXPECT_THAT(unusable.error().message, HasSubstr("predict.model_file"));
+  }
   const auto missing = load_config("no/such/file.yaml", no_environment());
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);

@@ -91,6 +91,60 @@ TEST_F(Contract, QueuedBytesOverTheirLimitAre413) {
   EXPECT_EQ(world.pool().waiting, 1U);
 }
 
+TEST_F(Contract, NoSpellingOfAPathSlipsPastTheQueue) {
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) { request.whole(1); });
+  world.start();
+  for (const char* path :
+       {"/v1/chat/completions/", "/v1//chat/completions", "/v1/chat%2fcompletions",
+        "/v1/chat/completion%73", "/v1/chat/completion%2573", "/v1/./chat/completions",
+        "/v1/x/../chat/completions", "/v1/%2e%2e/v1/completions", "/v1/chat/completions#x",
+        "/v1\\completions", "/v1/../tokenize", "/v1/%2e%2e/metrics"}) {
+    const auto reply = world.send("POST", path, "{\"model\":\"m\",\"messages\":[]}");
+    world.run(milliseconds(5));
+    EXPECT_TRUE(reply->status() == 400 || reply->status() == 404) << path << reply->status();
+  }
+  EXPECT_TRUE(engine.requests.empty()) << engine.requests.front()->head.target;
+  // What is no generation in any spelling passes as it is.
+  const auto file = world.send("GET", "/v1/files/a%2Fb%20c");
+  world.run(milliseconds(5));
+  ASSERT_EQ(engine.requests.size(), 1U);
+  EXPECT_EQ(engine.requests.front()->head.target, "/v1/files/a%2Fb%20c");
+}
+
+TEST_F(Contract, RelayedBodiesAreBoundedTogether) {
+  world.config.dispatch.queued_bytes_max = 1000;
+  auto& engine = world.add_engine("a");
+  world.start();
+  const std::string body = "{\"model\":\"m\",\"input\":\"" + std::string(600, 'x') + "\"}";
+  const auto first = world.send("POST", "/v1/embeddings", body);
+  world.run(milliseconds(5));
+  const auto second = world.send("POST", "/v1/embeddings", body);
+  world.run(milliseconds(5));
+  EXPECT_EQ(second->status(), 503) << second->body;
+  EXPECT_NE(second->header("retry-after"), "");
+  first->leave();
+  world.run(milliseconds(5));
+  engine.script([](EngineRequest& request) { request.whole(1); });
+  const auto third = world.send("POST", "/v1/embeddings", body);
+  world.run(milliseconds(5));
+  EXPECT_EQ(third->status(), 200) << third->body;
+  EXPECT_TRUE(world.idle());
+}
+
+TEST_F(Contract, AnnouncedBytesThatDoNotComeRefuseNobody) {
+  world.config.body_bytes_max = 1000;
+  world.config.dispatch.queued_bytes_max = 1000;
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) { request.whole(1); });
+  world.start();
+  const auto silent = world.send("POST", "/v1/chat/completions", "", {{"content-length", "1000"}});
+  world.run(milliseconds(5));
+  const auto reply = world.chat();
+  world.run(milliseconds(5));
+  EXPECT_EQ(reply->status(), 200) << reply->body;
+}
+
 TEST_F(Contract, AFullQueueIs429WithRetryAfter) {
   world.config.dispatch.queued_jobs_max = 1;
   world.add_engine("a", 1);

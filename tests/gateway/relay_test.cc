@@ -285,7 +285,8 @@ TEST_F(Relay, ASlowReaderHoldsTheEngineBackAndMemoryStaysBounded) {
   world.run(milliseconds(5));
   reply->call->pause();
   world.run(seconds(30));
-  // Two windows, the gateway's write buffer and the engine's own (256 KiB) are all that lies between.
+  // Two windows, the gateway's write buffer and the engine's own (256 KiB) are all that lies
+  // between.
   EXPECT_LT(produced - reply->body.size(), 400U * 1024);
   EXPECT_FALSE(reply->ended);
   reply->call->resume();

@@ -168,6 +168,9 @@ class Dispatcher {
 
   std::vector<PoolView> pools(MonoTime now) const;
   bool serves(std::string_view model) const;
+  /// Slots of the largest backend that serves the model and is not draining; 0: there is none. A
+  /// waiting job that needs more will never go, whatever becomes free.
+  int largest_backend(std::string_view model) const;
   /// Estimated wait until a job submitted now would start, from the drain rate; empty while
   /// unknown.
   std::optional<Duration> expected_wait(std::string_view model, MonoTime now) const;

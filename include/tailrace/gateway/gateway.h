@@ -48,6 +48,9 @@ class Gateway {
   /// any was cut.
   void begin_drain(UniqueFunction<void(bool clean)> done);
 
+  /// The graceless end: every request is answered that it was cut, as far as it still can be.
+  void cut_everything();
+
   /// Requests, queued or not, that have not ended.
   std::size_t active_requests() const;
   const dispatch::Dispatcher& dispatcher() const;

@@ -38,7 +38,8 @@ class EventLoop : public Clock {
   /// Thread-safe. Pending tasks and timers are dropped when the loop is destroyed.
   virtual void stop() = 0;
 
-  /// Calls `handler` on the loop's thread for each SIGTERM or SIGINT that the process receives.
+  /// Calls `handler` on the loop's thread for each SIGTERM, SIGINT or (unless it is
+  /// ignored, as under nohup) SIGHUP that the process receives.
   virtual void on_terminate(UniqueFunction<void(int signal)> handler) = 0;
 };
 
