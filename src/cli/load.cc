@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <memory>
 
 #include "cli/commands.h"
@@ -187,6 +188,16 @@ int execute(const Options& options) {
   return run_load(options, std::move(*workload), std::move(*load));
 }
 
+/// The library's own checks print the largest double with all its digits.
+std::string number_above_zero(const std::string& text) {
+  const auto value = core::parse_double(text);
+  return value && *value > 0 && std::isfinite(*value) ? "" : text + " is not a number above 0";
+}
+std::string number_from_zero(const std::string& text) {
+  const auto value = core::parse_double(text);
+  return value && *value >= 0 && std::isfinite(*value) ? "" : text + " is not a number from 0 on";
+}
+
 void add_workload_options(CLI::App& command, Options& options) {
   command.add_option("--requests", options.requests_file, "JSON lines, one request each");
   command.add_option("--synthetic", options.synthetic,
@@ -195,7 +206,7 @@ void add_workload_options(CLI::App& command, Options& options) {
   command.add_flag("--print-requests", options.print_requests,
                    "Write the requests as JSON lines and send nothing");
   command.add_option("--rate", options.rate, "Poisson arrivals per second")
-      ->check(CLI::PositiveNumber);
+      ->check(number_above_zero, "NUMBER > 0");
   command
       .add_option("--trace", options.trace_file,
                   "Arrival times: CSV with a column t_s or arrival_s")
@@ -205,7 +216,7 @@ void add_workload_options(CLI::App& command, Options& options) {
   command.add_option("--count", options.count,
                      "Requests to send; a shorter file is used again from its start");
   command.add_option("--duration", options.duration_s, "Seconds within which requests arrive")
-      ->check(CLI::PositiveNumber);
+      ->check(number_above_zero, "NUMBER > 0");
 }
 
 void add_target_options(CLI::App& command, Options& options) {
@@ -220,7 +231,7 @@ void add_target_options(CLI::App& command, Options& options) {
   command
       .add_option("--max-in-flight", load.in_flight_max,
                   "Requests under way at once; later ones wait and their latency counts")
-      ->check(CLI::PositiveNumber)
+      ->check(number_above_zero, "NUMBER > 0")
       ->capture_default_str();
   command.add_flag("--send-laws", load.send_laws,
                    "Send each request's law as x-tailrace-length-law");
@@ -228,7 +239,7 @@ void add_target_options(CLI::App& command, Options& options) {
                    "Send each request's true length as emulator_output_tokens");
   command.add_option("--header", options.headers, "\"Name: value\" for every request; repeatable");
   command.add_option("--timeout", load.timeout_s, "Seconds after which a request counts as failed")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from_zero, "NUMBER >= 0");
 }
 
 void add_report_options(CLI::App& command, Options& options) {

@@ -17,6 +17,8 @@ namespace {
 constexpr double kLargestMu = 700;
 constexpr double kLeastNu =
     0.1;  // the tail index; below it not even the quadrature's panels are sensible
+constexpr double kGreatestNu =
+    1e9;  // the log-normal law to the last digit; far beyond it the quadrature overflows
 constexpr double kTableLevel = 0.9;
 
 }  // namespace
@@ -36,13 +38,11 @@ Result<LengthLaw> LengthLaw::log_t(double mu, double sigma, double nu) {
                     "such as 0.75",
                     sigma));
   }
-  if (!(nu >= kLeastNu && std::isfinite(nu))) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format(
-            "nu: {} is out of range; give finite degrees of freedom of at least {}, such as "
-            "3.5",
-            nu, kLeastNu));
+  if (!(nu >= kLeastNu && nu <= kGreatestNu)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("nu: {} is out of range; give degrees of freedom from {} to {}, such "
+                            "as 3.5",
+                            nu, kLeastNu, kGreatestNu));
   }
   return LengthLaw(LogT{mu, sigma, nu});
 }

@@ -13,6 +13,7 @@ namespace {
 
 // Beyond any run that one generator can make; keeps a wrong unit from eating the memory.
 constexpr std::size_t kArrivalsMax = 10'000'000;
+constexpr double kArrivalMax_s = 1e9;
 
 /// The index of the time column if the line is a header.
 std::optional<std::size_t> header_column(std::string_view line) {
@@ -72,7 +73,7 @@ Result<std::vector<double>> parse_arrivals(std::string_view csv) {
     const auto cells = core::split(line, ',');
     const auto at =
         column < cells.size() ? core::parse_double(core::trim(cells[column])) : std::nullopt;
-    if (!at || !std::isfinite(*at) || *at < (arrivals.empty() ? 0 : arrivals.back())) {
+    if (!at || !(*at <= kArrivalMax_s) || *at < (arrivals.empty() ? 0 : arrivals.back())) {
       return fail(
           ErrorCode::kInvalidArgument,
           fmt::format("line {}: {} is no arrival time; give seconds since the start, ascending, "
