@@ -102,9 +102,10 @@ def warm_up(servers, screen):
         servers.check()
         elapsed = time.monotonic() - began
         share = elapsed / settings.seconds
+        longer = share >= WARM_UP_SHARE and not calibrated()
         screen.progress(f"{len(answers)} answers, {elapsed:.0f} of {settings.seconds * WARM_UP_SHARE:.0f} s"
-                        + (": longer, since the predictor is not calibrated yet" if share > WARM_UP_SHARE else ""))
-        return share >= WARM_UP_SHARE_MAX or (share >= WARM_UP_SHARE and calibrated())
+                        + (": longer, since the predictor is not calibrated yet" if longer else ""))
+        return share >= WARM_UP_SHARE_MAX or (share >= WARM_UP_SHARE and not longer)
 
     answers = client.keep_in_flight(servers.port, bodies, stack.SLOTS, REQUEST_TIMEOUT_S, enough)
     check_failures(servers, [answer.error for answer in answers])
