@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "tailrace/core/text.h"
 #include "tailrace/net/event_loop.h"
 #include "tailrace/net/http_client.h"
 #include "tailrace/net/stream.h"
@@ -14,6 +15,9 @@
 namespace tailrace::cli {
 namespace json = boost::json;
 namespace {
+
+constexpr std::string_view kIdCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:";
 
 struct ExplainOptions {
   std::string admin = "http://127.0.0.1:9090";
@@ -59,8 +63,16 @@ const json::value& at(const json::object& object, std::string_view name) {
   return value ? *value : kNull;
 }
 
+/// A client's names may hold what a terminal would obey.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 std::string text(const json::value& value) {
-  if (const auto* s = value.if_string()) return std::string(s->data(), s->size());
+  if (const auto* s = value.if_string()) return printable(std::string(s->data(), s->size()));
   if (value.is_null()) return "-";
   if (value.is_double()) return fmt::format("{:.4g}", value.get_double());
   return json::serialize(value);
@@ -166,6 +178,12 @@ int complain(const std::string& message, int code) {
 }
 
 int explain(const ExplainOptions& options) {
+  if (options.request_id.empty() ||
+      options.request_id.find_first_not_of(kIdCharacters) != std::string::npos) {
+    return complain("request-id is " + core::quoted(options.request_id) +
+                        "; it has letters, digits and -_.: only",
+                    kExitUsage);
+  }
   const auto url = net::parse_url(options.admin);
   if (!url) return complain("--admin: " + url.error().message, kExitUsage);
   const char* token = std::getenv(options.token_env.c_str());
@@ -177,8 +195,10 @@ int explain(const ExplainOptions& options) {
   }
   boost::system::error_code error;
   const auto document = json::parse(answer->body, error);
-  if (error || !document.is_object()) {
-    return complain(options.admin + " did not answer with JSON; is this the admin address?",
+  const bool ours = !error && document.is_object() &&
+                    (answer->status != 200 || document.get_object().contains("request_id"));
+  if (!ours) {
+    return complain(options.admin + " did not answer as an admin listener does; is it one?",
                     kExitFailed);
   }
   if (answer->status != 200) {

@@ -45,6 +45,16 @@ bool same_secret(std::string_view given, std::string_view wanted) {
   return difference == 0;
 }
 
+/// Does the Host field name an address, or this machine? A page in a browser on this machine can
+/// make its own name point here, but the name then stands in the field.
+bool names_no_site(const net::Headers& headers) {
+  std::string_view host = core::trim(headers.find("host").value_or(""));
+  if (host.starts_with('[')) return true;
+  host = host.substr(0, host.find(':'));
+  return host.empty() || core::iequals(host, "localhost") ||
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 /// The value of a string member of a JSON object.
 Result<std::string> string_member(const std::string& body, std::string_view name) {
   boost::system::error_code error;
@@ -98,6 +108,13 @@ void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
     head.headers = {{"content-type", "application/json"}, {"www-authenticate", "Bearer"}};
     exchange->respond(std::move(head), std::move(answer.body));
     return;
+  }
+  if (context_.config.admin.token.empty() && !names_no_site(exchange->head().headers)) {
+    return respond_error(
+        *exchange, error_answer(403,
+                                "without a token the admin listener is asked by address or as "
+                                "localhost only; set admin.token_env or admin.token_file",
+                                "foreign_host"));
   }
   route(exchange, path);
 }

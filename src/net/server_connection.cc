@@ -19,14 +19,14 @@ constexpr std::size_t kKeptInputBytes = 4 * 1024;
 constexpr auto kLingerTimeout = std::chrono::seconds(2);
 constexpr int kWriteChecks = 4;
 
-std::string error_body(std::string_view message) {
+std::string error_body(std::string_view message, std::string_view type = "invalid_request_error") {
   // The messages are ours and hold no character that JSON escapes, apart from quoted input.
   std::string escaped;
   for (const char c : message) {
     if (c == '"' || c == '\\') escaped += '\\';
     escaped += c;
   }
-  return R"({"error":{"message":")" + escaped + R"(","type":"invalid_request_error"}})";
+  return R"({"error":{"message":")" + escaped + R"(","type":")" + std::string(type) + R"("}})";
 }
 
 }  // namespace
@@ -396,7 +396,8 @@ void ServerConnection::finish_answer() {
 /// The handler let go of the exchange without an answer.
 void ServerConnection::abandon_answer(bool begun) {
   if (begun) return shut(true);
-  answer({500, "", {{"Content-Type", "application/json"}}}, error_body("no answer was produced"));
+  answer({500, "", {{"Content-Type", "application/json"}}},
+         error_body("no answer was produced", "server_error"));
 }
 
 void ServerConnection::watch_writes() {

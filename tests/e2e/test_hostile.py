@@ -133,6 +133,8 @@ def test_names_from_outside_stay_data(front):
     for i in range(200):
         exchange(front.port, post(fields=b"x-tailrace-tenant: \xff\xfe%d\r\nx-request-id: id%d\r\n" % (i, i),
                                   body=json.dumps(chat(model=f"{nasty}{i}")).encode()))
+    shown = subprocess.run([BIN, "explain", "--admin", front.admin_url, "id7"], capture_output=True, timeout=20)
+    assert shown.returncode == 0 and b"event=fake" in shown.stdout and b"\x1b" not in shown.stdout
     head = exchange(front.port, post(fields=b'x-request-id: a%0d%0aset-cookie: "x\r\n'))
     assert b"set-cookie" not in head.split(b"\r\n\r\n")[0]
     assert http(front.admin_url + "/tailrace/v1/explain/id7")[0] == 200
@@ -402,6 +404,7 @@ def test_programs_name_what_is_wrong_with_their_arguments(tmp_path):
         (["load", *drawn, "--rate", "inf"], 2, "--rate"), (["load", "--requests", str(tmp_path / "empty"), "--rate", "1"], 2, "no request"),
         (["load", *drawn, "--trace", str(tmp_path / "trace")], 2, "arrival"), (["load", *drawn, "--rate", "5", "--url", "nonsense"], 2, "--url"),
         (["load", *drawn, "--rate", "50", "--url", f"http://127.0.0.1:{free_port()}"], 1, ""),
+        (["explain", "a b"], 2, "request-id"), (["explain", "x", "--admin", "nonsense"], 2, "--admin"),
         (["score", "--mu", "nan", "--sigma", "1", "--max-tokens", "9", "--beta", "1"], 2, "--mu"),
         (["score", "--mu", "5", "--sigma", "1", "--nu", "1e300", "--max-tokens", "9", "--beta", "1"], 2, "--nu"),
     ]:

@@ -60,6 +60,20 @@ TEST_F(Admin, WhatAClientNamesNeverMakesBadJson) {
   EXPECT_EQ(ask("GET", "/tailrace/v1/explain/model").at("model").as_string().size(), 127U);
 }
 
+TEST_F(Admin, WithoutATokenNoSiteMaySpeakForTheOperator) {
+  world.add_engine("a");
+  world.start();
+  for (const auto& [host, status] : {std::pair{"evil.example", 403},
+                                     {"127.evil.example:90", 403},
+                                     {"localhost:9090", 200},
+                                     {"127.0.0.1", 200},
+                                     {"[::1]:1", 200}}) {
+    const auto reply = world.admin("GET", "/tailrace/v1/queue", "", {{"host", host}});
+    world.run(milliseconds(5));
+    EXPECT_EQ(reply->status(), status) << host << reply->body;
+  }
+}
+
 TEST_F(Admin, NobodyWaitsForABackendThatIsGone) {
   auto& engine = world.add_engine("a", 4);
   world.start();
