@@ -26,6 +26,10 @@ class PromptMeter {
     hash_ = stable_hash(text, hash_);
     bytes_ += static_cast<std::int64_t>(text.size());
   }
+  void add_id(std::int64_t id) {
+    hash_ = stable_hash(fmt::format("{} ", id), hash_);
+    ++tokens_;
+  }
   void add_tokens(std::int64_t tokens) { tokens_ += tokens; }
   std::uint64_t hash() const { return hash_; }
   std::int64_t tokens() const {
@@ -123,7 +127,7 @@ Result<void> read_prompt(element value, PromptMeter& meter) {
       return bad(
           "prompt must be a string or a list of token ids; lists of prompts are not emulated");
     }
-    meter.add(fmt::format("{} ", token));
+    meter.add_id(token);
   }
   return {};
 }

@@ -68,7 +68,9 @@ TEST(GenerationRequest, ContentMayBeTextNullOrParts) {
       true);
   ASSERT_TRUE(parts) << parts.error().message;
   EXPECT_GE(parts->prompt_tokens, 2 + 2 * 4);
-  EXPECT_TRUE(parse_generation_request(R"({"prompt":[1,2,3]})", false));
+  const auto ids = parse_generation_request(R"({"prompt":[1,2,3]})", false);
+  ASSERT_TRUE(ids);
+  EXPECT_EQ(ids->prompt_tokens, 3) << "an id is a token";
 }
 
 TEST(AnswerTokens, TheSamePromptAlwaysGetsTheSameLength) {
