@@ -82,7 +82,7 @@ class Collector {
 /// A count or amount as one of a few dozen classes, finer where small.
 std::uint64_t bucket(double amount, double per_e_fold = 2.0) {
   const double x = std::isfinite(amount) ? std::clamp(amount, 0.0, 1e9) : 0.0;
-  return static_cast<std::uint64_t>(std::log1p(x) * per_e_fold + 0.5);
+  return static_cast<std::uint64_t>(std::llround(std::log1p(x) * per_e_fold));
 }
 
 // ---- text ---------------------------------------------------------------------------------------
