@@ -139,7 +139,7 @@ void Gateway::Impl::handle(std::shared_ptr<net::Exchange> exchange) {
                    : respond_text(*exchange, 503, leaving ? "draining\n" : "no healthy backend\n");
   }
   if (path == "/v1/models" || path.starts_with("/v1/models/")) {
-    if (method == "GET") return models(*exchange);
+    if (method == "GET" || method == "HEAD") return models(*exchange);
     return respond_error(*exchange, error_answer(405, "use GET here", "method_not_allowed"));
   }
   if (!path.starts_with("/v1/")) {

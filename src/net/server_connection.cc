@@ -19,6 +19,15 @@ constexpr std::size_t kKeptInputBytes = 4 * 1024;
 constexpr auto kLingerTimeout = std::chrono::seconds(2);
 constexpr int kWriteChecks = 4;
 
+/// RFC 9112, 3.2.2: "http://host/path", as for a proxy, means "/path" here.
+void to_origin_form(std::string& target) {
+  const bool absolute = target.starts_with("http://") || target.starts_with("https://");
+  if (!absolute) return;
+  const std::size_t path = target.find_first_of("/?", target.find("//") + 2);
+  target.erase(0, std::min(path, target.size()));
+  if (!target.starts_with('/')) target.insert(0, 1, '/');
+}
+
 std::string error_body(std::string_view message, std::string_view type = "invalid_request_error") {
   // The messages are ours and hold no character that JSON escapes, apart from quoted input.
   std::string escaped;
@@ -135,6 +144,7 @@ bool ServerConnection::take_head() {
     reject(400, "malformed head: a request has exactly one Host header");
     return true;
   }
+  to_origin_form(head->target);
   const Result<BodyFraming> framing = request_framing(*head);
   if (!framing) {
     reject(400, framing.error().message);

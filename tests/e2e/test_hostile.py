@@ -52,6 +52,8 @@ ODD_REQUESTS = {
     "no Host": (post(host=b""), [400]),
     "two Hosts": (post(host=b"host: a\r\nhost: b\r\n"), [400]),
     "CONNECT": (post("t:80", method=b"CONNECT"), [404]),
+    "as for a proxy": (post("http://t/v1/chat/completions"), [200]),
+    "HEAD": (post("/v1/models", method=b"HEAD", body=b""), [200]),
     "OPTIONS *": (post("*", method=b"OPTIONS"), [404]),
     "PUT": (post(method=b"PUT"), [405]),
     "long method": (post(method=b"A" * 20000), [405]),

@@ -128,6 +128,18 @@ TEST_F(HttpServerTest, LimitsAChunkedBodyWhoseLengthIsUnknown) {
               StartsWith("HTTP/1.1 400 "));
 }
 
+TEST_F(HttpServerTest, TakesATargetMeantForAProxyAsItsPath) {
+  serve_echo();
+  for (const auto& [target, path] : {std::pair{"http://x/p?q", "/p?q|"},
+                                     {"https://x:1/", "/|"},
+                                     {"http://x", "/|"},
+                                     {"http://x?q", "/?q|"},
+                                     {"/http://x/p", "/http://x/p|"}}) {
+    const auto answer = answer_to(std::string("GET ") + target + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(answer, testing::EndsWith(std::string("\r\n\r\n") + path));
+  }
+}
+
 TEST_F(HttpServerTest, LimitsTheBodiesThatAreReceivedAtOnce) {
   ServerLimits limits;
   limits.receiving_bytes_max = 1000;
