@@ -177,16 +177,16 @@ void AdminApi::backends(const std::shared_ptr<net::Exchange>& exchange, std::str
     return respond(*exchange, 200, "{\"removed\":true}");
   }
   if (method != "PUT") return not_allowed(*exchange, "GET, PUT, DELETE");
-  exchange->read_body(kBodyBytesMax,
-                      [this, exchange, show, name = std::string(name)](Result<std::string> body) {
-                        if (!body) return respond_error(*exchange, error_answer(body.error()));
-                        const auto backend = parse_backend(name, *body, environment_);
-                        if (!backend)
-                          return respond_error(*exchange, error_answer(backend.error()));
-                        const auto put = actions_.put_backend(*backend);
-                        if (!put) return respond_error(*exchange, error_answer(put.error()));
-                        show(name);
-                      });
+  exchange->read_body(
+      kBodyBytesMax, [this, exchange, show, name = std::string(name)](Result<std::string> body) {
+        if (!body) return respond_error(*exchange, error_answer(body.error()));
+        const bool may_name_secrets = !context_.config.admin.token.empty();
+        const auto backend = parse_backend(name, *body, environment_, may_name_secrets);
+        if (!backend) return respond_error(*exchange, error_answer(backend.error()));
+        const auto put = actions_.put_backend(*backend);
+        if (!put) return respond_error(*exchange, error_answer(put.error()));
+        show(name);
+      });
 }
 
 void AdminApi::policy(const std::shared_ptr<net::Exchange>& exchange) {

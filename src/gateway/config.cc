@@ -487,7 +487,7 @@ Result<Config> load_config(const std::string& path, const Environment& environme
 }
 
 Result<BackendConfig> parse_backend(std::string_view name, std::string_view json,
-                                    const Environment& environment) {
+                                    const Environment& environment, bool may_name_secrets) {
   if (json.size() > kConfigBytesMax) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("body: longer than {} bytes", kConfigBytesMax));
@@ -507,6 +507,11 @@ Result<BackendConfig> parse_backend(std::string_view name, std::string_view json
   if (backend.name != name && !backend.name.empty()) {
     problems.add("name", fmt::format("{} is not the name in the path, {}",
                                      core::quoted(backend.name), core::quoted(name)));
+  }
+  if (!may_name_secrets && !(backend.api_key_env.empty() && backend.api_key_file.empty())) {
+    problems.add(backend.api_key_env.empty() ? "api_key_file" : "api_key_env",
+                 "an admin listener without a token takes no keys, since anybody could have them "
+                 "sent anywhere; set admin.token_env or admin.token_file");
   }
   if (!problems.none()) return fail(problems.error());
   if (auto read = read_backend_secret(backend, "", environment); !read) return fail(read.error());

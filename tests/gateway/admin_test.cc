@@ -106,6 +106,18 @@ TEST_F(Admin, NobodyWaitsForABackendThatIsGone) {
   EXPECT_TRUE(world.idle());
 }
 
+TEST_F(Admin, WithoutATokenNobodyHasKeysSentToAnEngineOfTheirChoice) {
+  world.add_engine("a", 1);
+  world.start();
+  for (const char* key : {"\"api_key_file\":\"/etc/hostname\"", "\"api_key_env\":\"HOME\""}) {
+    const auto refused = ask(
+        "PUT", "/tailrace/v1/backends/b",
+        std::string("{\"url\":\"http://x:1\",\"models\":[\"m\"],\"slots\":1,") + key + "}", 400);
+    EXPECT_NE(json::serialize(refused).find("admin.token"), std::string::npos);
+  }
+  EXPECT_EQ(ask("GET", "/tailrace/v1/backends").at("backends").as_array().size(), 1U);
+}
+
 TEST_F(Admin, ABackendCanBeAddedChangedAndRemovedWhileStreamsRun) {
   auto& first = world.add_engine("a", 1);
   auto& second = world.add_engine("b", 1);

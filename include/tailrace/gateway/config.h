@@ -165,8 +165,9 @@ std::string summarize_json(const Config& config);
 std::string configuration_reference();
 
 /// Reads one backend from JSON text, as `PUT /tailrace/v1/backends/{name}` sends it: the keys of an
-/// entry of `backends` except `name`. Errors: as parse_config. Its secret is read too.
+/// entry of `backends` except `name`. Its secret is read too, unless `may_name_secrets` is false:
+/// then naming one is an error and nothing is read. Errors: as parse_config.
 Result<BackendConfig> parse_backend(std::string_view name, std::string_view json,
-                                    const Environment& environment);
+                                    const Environment& environment, bool may_name_secrets = true);
 
 }  // namespace tailrace::gateway
