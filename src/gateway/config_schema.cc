@@ -23,7 +23,7 @@ Field required(Field field) {
 void visit_admin(SchemaVisitor& v, AdminConfig& admin) {
   v.field(flag_field("enabled", admin.enabled, "Whether the admin listener is opened at all."));
   v.field(endpoint_field("listen", admin.listen,
-                         "Address of metrics, the admin API and the dashboard. Anything but "
+                         "Address of metrics and the admin API. Anything but "
                          "loopback needs a token."));
   v.field(text_field("token_env", admin.token_env,
                      "Environment variable that holds the bearer token for this listener."));
@@ -119,7 +119,8 @@ void visit_health(SchemaVisitor& v, HealthConfig& health) {
   v.field(duration_field("timeout", health.timeout, milliseconds(10), hours(1),
                          "A probe without an answer after this has failed."));
   v.field(int_field("unhealthy_after", health.unhealthy_after, 1, 1000,
-                    "Failed probes in a row until an engine gets no new requests."));
+                    "Failed probes or requests in a row until an engine gets no new requests; one "
+                    "that never answered is out after the first."));
   v.field(int_field("healthy_after", health.healthy_after, 1, 1000,
                     "Good probes in a row until it gets requests again."));
 }

@@ -259,7 +259,7 @@ Field optional_duration_field(std::string name, std::optional<Duration>& into, D
       return {};
     }
     const auto value = duration_within(text, low, high);
-    if (!value) return fail(ErrorCode::kInvalidArgument, value.error().message + ", nor off");
+    if (!value) return fail(ErrorCode::kInvalidArgument, value.error().message + ", or off");
     into = *value;
     return {};
   };

@@ -31,7 +31,7 @@ std::string error_event(std::string_view message, std::string_view type, std::st
 
 ErrorAnswer error_answer(int status, std::string_view message, std::string_view code,
                          std::string_view param) {
-  return {status, error_body(message, error_type(status), code, param)};
+  return {status, error_body(message, error_type(status), code, param), std::string(message)};
 }
 
 ErrorAnswer error_answer(const Error& error) {

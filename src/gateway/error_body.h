@@ -21,6 +21,7 @@ std::string error_event(std::string_view message, std::string_view type,
 struct ErrorAnswer {
   int status = 500;
   std::string body;
+  std::string message;  ///< the one in the body, for logs and explanations
 };
 
 /// Of an error in what the client sent, or in ourselves; see status_of.

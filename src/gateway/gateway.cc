@@ -49,6 +49,15 @@ void respond_error(net::Exchange& exchange, const ErrorAnswer& answer) {
   respond_json(exchange, answer.status, answer.body);
 }
 
+void not_allowed(net::Exchange& exchange, std::string_view methods) {
+  const auto answer =
+      error_answer(405, "use " + std::string(methods) + " here", "method_not_allowed");
+  net::ResponseHead head;
+  head.status = answer.status;
+  head.headers = {{"content-type", "application/json"}, {"allow", std::string(methods)}};
+  exchange.respond(std::move(head), answer.body);
+}
+
 }  // namespace
 
 Gateway::Impl::Impl(Config config_in, net::EventLoop& loop_in, net::Network& network,
@@ -134,13 +143,14 @@ void Gateway::Impl::handle(std::shared_ptr<net::Exchange> exchange) {
   const std::string path(exchange->head().path());
   const std::string& method = exchange->head().method;
   if (path == "/healthz") return respond_text(*exchange, 200, "ok\n");
-  if (path == "/readyz") {
+  // "/health" is where probes of the engines themselves look, another gateway's among them.
+  if (path == "/readyz" || path == "/health") {
     return ready() ? respond_text(*exchange, 200, "ready\n")
                    : respond_text(*exchange, 503, leaving ? "draining\n" : "no healthy backend\n");
   }
   if (path == "/v1/models" || path.starts_with("/v1/models/")) {
     if (method == "GET" || method == "HEAD") return models(*exchange);
-    return respond_error(*exchange, error_answer(405, "use GET here", "method_not_allowed"));
+    return not_allowed(*exchange, "GET, HEAD");
   }
   if (!path.starts_with("/v1/")) {
     return respond_error(
@@ -160,9 +170,7 @@ void Gateway::Impl::handle(std::shared_ptr<net::Exchange> exchange) {
   const JobId id = next_id();
   std::string request_id = request_id_for(*exchange, id);
   if (const auto route = route_of(path)) {
-    if (method != "POST") {
-      return respond_error(*exchange, error_answer(405, "use POST here", "method_not_allowed"));
-    }
+    if (method != "POST") return not_allowed(*exchange, "POST");
     auto request = std::make_shared<GenerationRequest>(*context, id, *route, std::move(request_id),
                                                        std::move(exchange));
     requests.emplace(id, request);

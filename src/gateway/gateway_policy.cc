@@ -35,7 +35,10 @@ void Gateway::Impl::apply_policy() {
     return;
   }
   effective_policy = wanted;
-  log::info("policy_in_force", {{"policy", effective_policy}, {"configured", configured_policy}});
+  const std::string reason = policy().reason;
+  log::info("policy_in_force", {{"policy", effective_policy},
+                                {"configured", configured_policy},
+                                {"reason", reason.empty() ? "as configured" : reason}});
   pump();
 }
 

@@ -47,7 +47,7 @@ struct RequestRecord {
   int status = 0;
   Tokens output_tokens{0};
   bool output_estimated = false;
-  std::string error;  ///< why it failed, if it did
+  std::string error;  ///< why it failed or was refused, if it was
 };
 
 class History {

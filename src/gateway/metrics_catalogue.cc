@@ -17,9 +17,9 @@ constexpr std::array<MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCa
     {"tailrace_admin_connections", "gauge", "", "Open connections to the admin listener."},
     {"tailrace_exchanges", "gauge", "", "Requests that are not completely answered."},
     {"tailrace_requests_total", "counter", "model, outcome, status_class",
-     "Finished requests. outcome: completed, failed (the engine), refused (the queue), invalid "
-     "(the "
-     "client), cancelled (the client left), timed_out."},
+     "Finished requests. outcome: completed (the engine answered, with whatever status), failed "
+     "(the engine), refused (the queue), invalid (the client), cancelled (the client left), "
+     "timed_out."},
     {"tailrace_refusals_total", "counter", "model, reason",
      "Requests that the queue did not take: unknown_model, queue_full, bytes_full, deadline, "
      "draining, "
@@ -45,26 +45,26 @@ constexpr std::array<MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCa
     {"tailrace_inter_token_latency_seconds", "histogram", "model",
      "Between two events of a stream that carry output."},
     {"tailrace_e2e_request_latency_seconds", "histogram", "model",
-     "From arrival to the answer's last byte, completed requests."},
+     "From arrival to the answer's last byte, outcome completed."},
     {"tailrace_prompt_tokens_total", "counter", "model",
-     "Prompt tokens of completed requests; as engines report them, else estimated."},
+     "Prompt tokens of the requests that the queue took, estimated from their text."},
     {"tailrace_output_tokens_total", "counter", "model",
-     "Output tokens of completed requests; as engines report them, else counted events."},
-    {"tailrace_answer_tokens", "histogram", "model", "Length of completed answers in tokens."},
+     "Output tokens of answers, whole or cut; as engines report them, else counted events."},
+    {"tailrace_answer_tokens", "histogram", "model",
+     "Length in tokens of single answers (n = 1), whole or cut."},
     {"tailrace_usage_events_dropped_total", "counter", "",
      "Usage events that only our asking caused and that no client saw."},
     {"tailrace_predictions_total", "counter", "result",
-     "Predictions by fate: used, late (the request had left the queue), uncalibrated, dropped, "
-     "given (by "
-     "the client)."},
+     "Predictions by fate: used, late (the request had left the queue), uncalibrated (or "
+     "predict.mode is shadow), dropped, given (by the client)."},
     {"tailrace_predictions_pending", "gauge", "", "Requests that wait for a prediction."},
     {"tailrace_predictions_dropped_total", "counter", "",
      "Requests that went without a prediction because too many waited for one."},
     {"tailrace_prediction_calibrated", "gauge", "", "1 while predictions may order the queue."},
     {"tailrace_prediction_log_error", "histogram", "model",
-     "ln(realised length / predicted median), uncensored answers."},
+     "Absolute value of ln(realised length / predicted median), whole answers."},
     {"tailrace_predictions_scored_total", "counter", "model",
-     "Predictions compared with an uncensored length."},
+     "Predictions compared with a whole answer's length, as its engine reported it."},
     {"tailrace_predictions_covered_total", "counter", "model, quantile",
      "Scored predictions whose realised length lay at or below the predicted quantile: 0.5 and 0.9 "
      "of "

@@ -16,6 +16,7 @@ namespace {
 
 constexpr Duration kRetryAfterDefault = std::chrono::seconds(1);
 constexpr std::size_t kNameBytesMax = 128;
+constexpr std::size_t kErrorBytesMax = 256;
 
 std::string retry_after_value(std::optional<Duration> wait) {
   const double seconds = std::ceil(to_seconds(wait.value_or(kRetryAfterDefault)));
@@ -126,8 +127,9 @@ void GenerationRequest::parsed(Result<ReadBody> read) {
     const auto pools = context_.dispatcher.pools(context_.loop.now());
     if (pools.size() != 1) {
       answer_error(error_answer(400,
-                                "model: the request names none and the gateway serves several; add "
-                                "\"model\": one of GET /v1/models",
+                                fmt::format("model: the request names none and the gateway serves "
+                                            "{} models; add \"model\": one of GET /v1/models",
+                                            pools.size()),
                                 "model_missing", "model"),
                    RequestOutcome::kInvalid);
       return;
@@ -299,6 +301,7 @@ void GenerationRequest::answer_error(const ErrorAnswer& answer, RequestOutcome o
     head.headers.add("retry-after", retry_after_value(retry_after));
   }
   exchange_->respond(std::move(head), answer.body);
+  if (record_->error.empty()) record_->error = core::utf8_prefix(answer.message, kErrorBytesMax);
   end(outcome, answer.status);
 }
 
