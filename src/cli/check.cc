@@ -15,7 +15,7 @@ namespace tailrace::cli {
 namespace {
 
 struct CheckOptions {
-  std::string path;
+  std::string path = "tailrace.yaml";
   bool json = false;
   bool no_secrets = false;
   bool reference = false;
@@ -46,10 +46,6 @@ int run(const CheckOptions& options) {
                                        : gateway::metrics_reference());
     return 0;
   }
-  if (options.path.empty()) {
-    fmt::print(stderr, "CONFIG is missing: name a file, such as tailrace.yaml\n");
-    return kExitUsage;
-  }
   const auto config = read(options);
   if (!config) {
     print_errors(config.error(), options.json);
@@ -71,7 +67,8 @@ void add_check(CLI::App& app, int& exit_code) {
                          "Say whether a configuration is good, and what is wrong with it.\n\n"
                          "Example: tailrace check tailrace.yaml");
   auto options = std::make_shared<CheckOptions>();
-  command->add_option("CONFIG", options->path, "The configuration file");
+  command->add_option("CONFIG", options->path, "The configuration file (YAML)")
+      ->capture_default_str();
   command->add_flag("--json", options->json, "Print one JSON document");
   command->add_flag("--no-secrets", options->no_secrets,
                     "Do not read the keys and tokens that it names");

@@ -1,8 +1,7 @@
 // Which subcommands does `tailrace` have? One file per subcommand; each adds itself to the CLI11
 // app.
 //
-// A subcommand's callback sets `exit_code` (0 done, 1 failed, 2 bad usage or input, 3 no feasible
-// answer).
+// A subcommand's callback sets `exit_code` (0 done, 1 failed, 2 bad usage or input).
 #pragma once
 
 namespace CLI {
@@ -13,7 +12,6 @@ namespace tailrace::cli {
 
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
-inline constexpr int kExitInfeasible = 3;
 
 void add_score(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);

@@ -128,7 +128,8 @@ void add_engine(CLI::App& app, int& exit_code) {
       "Example: tailrace engine --preset h100-8b --max-num-seqs 32 --time-scale 10 --port 8000");
   auto options = std::make_shared<Options>();
   emulator::EmulatorConfig& config = options->config;
-  command->add_option("--preset", options->preset, "Engine preset")->capture_default_str();
+  command->add_option("--preset", options->preset, "Engine preset: times, slots and memory")
+      ->capture_default_str();
   command->add_flag("--list-presets", options->list_presets, "List the presets and exit");
   command->add_flag("--json", options->json, "With --list-presets: one JSON document");
   command->add_option("--host", options->host, "Address to listen on")->capture_default_str();
@@ -138,13 +139,18 @@ void add_engine(CLI::App& app, int& exit_code) {
   command->add_option("--model", config.model, "Served model name")->capture_default_str();
   command->add_option("--time-scale", config.time_scale, "Emulated seconds per real second")
       ->capture_default_str();
-  command->add_option("--alpha", options->alpha_ms, "Fixed milliseconds per iteration");
-  command->add_option("--beta", options->beta_ms, "Milliseconds per computed token above the knee");
-  command->add_option("--gamma", options->gamma_ms, "Milliseconds per KV token");
-  command->add_option("--knee", options->knee_tokens, "Tokens per iteration that cost nothing");
-  command->add_option("--max-num-seqs", options->max_num_seqs, "Sequences in the batch (slots)");
-  command->add_option("--max-batched-tokens", options->max_batched_tokens, "Tokens per iteration");
-  command->add_option("--kv-tokens", options->kv_tokens, "KV capacity in tokens");
+  command->add_option("--alpha", options->alpha_ms,
+                      "Fixed milliseconds per iteration, instead of the preset's");
+  command->add_option("--beta", options->beta_ms,
+                      "Milliseconds per computed token above the knee, likewise");
+  command->add_option("--gamma", options->gamma_ms, "Milliseconds per KV token, likewise");
+  command->add_option("--knee", options->knee_tokens,
+                      "Tokens per iteration that cost nothing, likewise");
+  command->add_option("--max-num-seqs", options->max_num_seqs,
+                      "Sequences in the batch (slots), likewise");
+  command->add_option("--max-batched-tokens", options->max_batched_tokens,
+                      "Tokens per iteration, likewise");
+  command->add_option("--kv-tokens", options->kv_tokens, "KV capacity in tokens, likewise");
   command->add_option("--max-model-len", config.max_model_len, "Prompt and answer together, tokens")
       ->capture_default_str();
   command
@@ -152,18 +158,21 @@ void add_engine(CLI::App& app, int& exit_code) {
                    "Running and waiting sequences together; 503 beyond")
       ->capture_default_str();
   command
-      ->add_option("--length-mu", config.lengths.mu, "Mean over prompts of ln(length)'s location")
+      ->add_option("--length-mu", config.lengths.mu,
+                   "Drawn lengths: ln of the typical length in tokens (4.6: about 100)")
       ->capture_default_str();
-  command->add_option("--length-mu-sd", config.lengths.mu_sd, "Its deviation over prompts")
+  command
+      ->add_option("--length-mu-sd", config.lengths.mu_sd,
+                   "How far that differs from prompt to prompt (standard deviation)")
       ->capture_default_str();
-  command->add_option("--length-sigma", config.lengths.sigma, "Scale of ln(length) within a prompt")
+  command->add_option("--length-sigma", config.lengths.sigma, "Scale of ln(length) for one prompt")
       ->capture_default_str();
   command->add_option("--seed", config.lengths.seed, "Seed of the drawn lengths")
       ->capture_default_str();
   command->add_option(
       "--fault", options->fault,
       "Fault of every request: die_before_first_byte, die_mid_stream, never_answer, "
-      "error_in_stream, status_429, …");
+      "error_in_stream, or status_400 to status_599");
   command->add_option("--drain-timeout", options->drain_s, "Seconds for running answers on SIGTERM")
       ->capture_default_str();
   command->callback([options, &exit_code] {

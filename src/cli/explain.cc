@@ -108,8 +108,14 @@ std::string headline(const json::object& d) {
 std::string advice(const json::object& d) {
   const auto& policy = at(d, "policy");
   if (at(d, "error").is_string()) {
-    return "The engine's side failed; look at that backend's own log and at "
-           "/tailrace/v1/backends for its health.";
+    const std::string outcome = text(at(d, "outcome"));
+    const bool ended = at(d, "outcome").is_string();
+    const bool engine_failed = outcome == "failed" || outcome == "timed_out" || !ended;
+    if (engine_failed && at(d, "backend").is_string()) {
+      return "The engine's side failed; look at that backend's own log and at "
+             "/tailrace/v1/backends for its health.";
+    }
+    return outcome == "completed" ? "The engine itself answered with this error." : "";
   }
   if (const auto* place = at(d, "place").if_object()) {
     if (at(*place, "overdue").is_bool() && at(*place, "overdue").get_bool()) {
@@ -203,9 +209,13 @@ int explain(const ExplainOptions& options) {
   }
   if (answer->status != 200) {
     const auto* details = at(document.get_object(), "error").if_object();
-    return complain(
-        details ? text(at(*details, "message")) : "answered " + std::to_string(answer->status),
-        kExitFailed);
+    std::string message =
+        details ? text(at(*details, "message")) : "answered " + std::to_string(answer->status);
+    if (answer->status == 401) {
+      message += "; put the token into the environment variable " + options.token_env +
+                 ", or name another one with --token-env";
+    }
+    return complain(message, kExitFailed);
   }
   if (options.as_json) {
     fmt::print("{}\n", answer->body);

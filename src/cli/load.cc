@@ -16,7 +16,7 @@ namespace tailrace::cli {
 namespace {
 
 constexpr std::size_t kInputBytesMax = std::size_t{1} << 30;
-constexpr std::size_t kCountMax = 10'000'000;
+constexpr std::int64_t kCountMax = 10'000'000;
 
 struct Options {
   std::string url = "http://127.0.0.1:8080";
@@ -26,7 +26,8 @@ struct Options {
   double rate = 0;
   std::uint64_t seed = 1;
   std::optional<double> duration_s;
-  std::optional<std::size_t> count;
+  std::optional<std::int64_t> count_given;
+  std::optional<std::size_t> count;  // the same, when checked
   std::vector<std::string> headers;
   loadgen::Targets targets;
   bool json = false;
@@ -80,9 +81,6 @@ Result<std::vector<double>> read_arrivals(const Options& options,
 }
 
 Result<Workload> plan_load(const Options& options) {
-  if (options.count && (*options.count < 1 || *options.count > kCountMax)) {
-    return bad(fmt::format("--count is {}; it must be from 1 to {}", *options.count, kCountMax));
-  }
   Workload workload;
   auto requests = read_requests(options);
   if (!requests) return fail(requests.error());
@@ -147,8 +145,9 @@ int print_requests(const Workload& workload) {
 }
 
 int report_run(const Options& options, const loadgen::LoadRun& run) {
-  const loadgen::LoadReport report = loadgen::summarise_run(
-      run.outcomes(), run.token_gaps(), options.targets, options.load.time_scale);
+  loadgen::LoadReport report = loadgen::summarise_run(run.outcomes(), run.token_gaps(),
+                                                      options.targets, options.load.time_scale);
+  report.first_errors = run.first_errors();
   fmt::print("{}", options.json ? to_json(report) + "\n" : to_text(report));
   if (!options.csv_file.empty()) {
     const auto written =
@@ -177,8 +176,20 @@ int run_load(const Options& options, Workload workload, loadgen::LoadOptions loa
   return report_run(options, *run);
 }
 
-int execute(const Options& options) {
-  auto workload = plan_load(options);
+/// Signed on the command line, so that -1 is told as -1.
+Result<void> settle_count(Options& options) {
+  if (!options.count_given) return {};
+  if (*options.count_given < 1 || *options.count_given > kCountMax) {
+    return bad(
+        fmt::format("--count is {}; it must be from 1 to {}", *options.count_given, kCountMax));
+  }
+  options.count = static_cast<std::size_t>(*options.count_given);
+  return {};
+}
+
+int execute(Options& options) {
+  auto counted = settle_count(options);
+  auto workload = counted ? plan_load(options) : fail(counted.error());
   auto load = workload ? load_options(options) : fail(workload.error());
   if (!load) {
     fmt::print(stderr, "tailrace load: {}\n", load.error().message);
@@ -213,7 +224,7 @@ void add_workload_options(CLI::App& command, Options& options) {
       ->excludes("--rate");
   command.add_option("--seed", options.seed, "Seed of arrivals and drawn requests")
       ->capture_default_str();
-  command.add_option("--count", options.count,
+  command.add_option("--count", options.count_given,
                      "Requests to send; a shorter file is used again from its start");
   command.add_option("--duration", options.duration_s, "Seconds within which requests arrive")
       ->check(number_above_zero, "NUMBER > 0");
@@ -222,7 +233,7 @@ void add_workload_options(CLI::App& command, Options& options) {
 void add_target_options(CLI::App& command, Options& options) {
   loadgen::LoadOptions& load = options.load;
   command.add_option("--url", options.url, "Server, before /v1")->capture_default_str();
-  command.add_option("--model", load.model, "Model name to ask for");
+  command.add_option("--model", load.model, "Model name to ask for")->capture_default_str();
   command.add_flag("--stream,!--no-stream", load.stream, "Ask for an event stream (default)");
   command
       .add_option("--time-scale", load.time_scale,
@@ -234,9 +245,11 @@ void add_target_options(CLI::App& command, Options& options) {
       ->check(number_above_zero, "NUMBER > 0")
       ->capture_default_str();
   command.add_flag("--send-laws", load.send_laws,
-                   "Send each request's law as x-tailrace-length-law");
+                   "Send each request's law as x-tailrace-length-law (the gateway reads it only "
+                   "with predict.accept_given_laws: true)");
   command.add_flag("--send-lengths", load.send_lengths,
-                   "Send each request's true length as emulator_output_tokens");
+                   "Send each request's true length as emulator_output_tokens, for tailrace "
+                   "engine");
   command.add_option("--header", options.headers, "\"Name: value\" for every request; repeatable");
   command.add_option("--timeout", load.timeout_s, "Seconds after which a request counts as failed")
       ->check(number_from_zero, "NUMBER >= 0");

@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -40,7 +40,14 @@ Result<void> announce(const gateway::Gateway& gateway, const ServeOptions& optio
 
 int serve(const ServeOptions& options) {
   auto config = gateway::load_config(options.config);
-  if (!config) return complain(config.error(), kExitUsage);
+  if (!config) {
+    std::error_code unasked;
+    if (!std::filesystem::exists(options.config, unasked)) {
+      config.error().message +=
+          "; name the file with -c, or begin with a copy of examples/tailrace.yaml";
+    }
+    return complain(config.error(), kExitUsage);
+  }
   log::configure(config->logging.level, config->logging.format);
   const auto loop = net::make_event_loop();
   const auto network = net::make_socket_network(*loop);

@@ -2,17 +2,29 @@
 
 #include <simdjson.h>
 
+#include "tailrace/core/text.h"
+
 namespace tailrace::loadgen {
 namespace {
 
 using simdjson::dom::element;
 
 constexpr std::size_t kBodyBytesMax = 64 * 1024 * 1024;
+constexpr std::size_t kErrorBytesMax = 256;
 
 /// One parser a thread: its buffers grow once and are used for every event.
 simdjson::dom::parser& parser() {
   thread_local simdjson::dom::parser instance;
   return instance;
+}
+
+/// {"error": {"message": "…"}} or {"error": "…"}.
+std::string message_of(element error) {
+  std::string_view text;
+  if (error["message"].get(text) != simdjson::SUCCESS && error.get(text) != simdjson::SUCCESS) {
+    return {};
+  }
+  return std::string(core::utf8_prefix(text, kErrorBytesMax));
 }
 
 bool has_text(element holder, const char* key) {
@@ -65,7 +77,10 @@ void AnswerReader::read_document(std::string_view json, bool chunk) {
     return;
   }
   element error;
-  if (document["error"].get(error) == simdjson::SUCCESS && !error.is_null()) failed_ = true;
+  if (document["error"].get(error) == simdjson::SUCCESS && !error.is_null()) {
+    failed_ = true;
+    if (error_message_.empty()) error_message_ = message_of(error);
+  }
   std::int64_t tokens = 0;
   if (document["usage"]["completion_tokens"].get(tokens) == simdjson::SUCCESS)
     usage_tokens_ = tokens;

@@ -30,6 +30,8 @@ class AnswerReader {
   std::int64_t token_events() const { return token_events_; }
   bool from_usage() const { return usage_tokens_.has_value(); }
   const std::string& finish_reason() const { return finish_reason_; }
+  /// What the first "error" of the body says; empty if there is none.
+  const std::string& error_message() const { return error_message_; }
 
  private:
   void on_line(const net::EventLine& line);
@@ -47,6 +49,7 @@ class AnswerReader {
   std::int64_t token_events_ = 0;
   std::optional<std::int64_t> usage_tokens_;
   std::string finish_reason_;
+  std::string error_message_;
   bool done_ = false;
   bool failed_ = false;
   bool malformed_ = false;

@@ -47,7 +47,7 @@ Result<std::vector<double>> own_arrivals(const std::vector<LoadRequest>& request
       return fail(
           ErrorCode::kInvalidArgument,
           fmt::format("request {} has no arrival_s, or one before its predecessor's; give a "
-                      "rate or a trace",
+                      "rate (--rate) or a trace (--trace)",
                       core::quoted(request.id)));
     }
     arrivals.push_back(*request.arrival_s);

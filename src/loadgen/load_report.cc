@@ -7,6 +7,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "tailrace/core/text.h"
 #include "tailrace/report/table.h"
 
 namespace tailrace::loadgen {
@@ -18,6 +19,7 @@ using report::Summary;
 // A generator that sends late measures itself: tell when one request in a hundred is this late
 // (real time).
 constexpr double kSendLagRealSecondsMax = 0.02;
+constexpr std::size_t kShownErrorBytesMax = 256;
 
 bool meets(const RequestOutcome& outcome, const Targets& targets) {
   if (!outcome.ok()) return false;
@@ -133,8 +135,13 @@ std::string to_text(const LoadReport& report) {
       report.offered, report.completed, report.failed, figure(report.duration_s),
       report.output_tokens,
       figure(per_second(static_cast<double>(report.output_tokens), report.duration_s)));
-  for (const auto& [kind, count] : report.errors)
-    out += fmt::format("  failed {}: {}\n", kind, count);
+  for (const auto& [kind, count] : report.errors) {
+    const auto said = report.first_errors.find(kind);
+    out += fmt::format("  failed {}: {}{}\n", kind, count,
+                       said == report.first_errors.end()
+                           ? ""
+                           : "; the first: " + core::quoted(said->second, kShownErrorBytesMax));
+  }
   report::Table table({{"seconds", report::Table::Align::kLeft},
                        {"mean"},
                        {"P50"},
@@ -167,6 +174,9 @@ std::string to_text(const LoadReport& report) {
 std::string to_json(const LoadReport& report) {
   boost::json::object errors;
   for (const auto& [kind, count] : report.errors) errors[kind] = count;
+  boost::json::object first_errors;
+  for (const auto& [kind, said] : report.first_errors)
+    first_errors[kind] = boost::json::string(core::valid_utf8(said));
   boost::json::array warnings;
   for (const std::string& warning : report.warnings) warnings.emplace_back(warning);
   const double share = report.offered == 0 ? 0
@@ -177,6 +187,7 @@ std::string to_json(const LoadReport& report) {
       {"completed", report.completed},
       {"failed", report.failed},
       {"errors", std::move(errors)},
+      {"first_errors", std::move(first_errors)},
       {"time_scale", report.time_scale},
       {"duration_s", report.duration_s},
       {"output_tokens", report.output_tokens},

@@ -127,6 +127,7 @@ class Run final : public LoadRun {
   }
   const std::vector<RequestOutcome>& outcomes() const override { return outcomes_; }
   const report::LatencySketch& token_gaps() const override { return gaps_; }
+  const std::map<std::string, std::string>& first_errors() const override { return first_errors_; }
 
  private:
   struct Flight {
@@ -167,7 +168,11 @@ class Run final : public LoadRun {
       flights_.at(index).reader->feed(bytes, now_s());
     };
     handlers.on_end = [this, index] { on_end(index); };
-    handlers.on_error = [this, index](net::CallError error) { end(index, kind_of(error)); };
+    handlers.on_error = [this, index](net::CallError error) {
+      const std::string kind = kind_of(error);
+      note_error(kind, error.error.message);
+      end(index, kind);
+    };
     flight.call =
         client_.start(options_.target.endpoint, request_head(request, options_),
                       std::make_shared<const std::string>(request_body(request, options_)),
@@ -185,7 +190,12 @@ class Run final : public LoadRun {
     const int status = outcomes_[index].status;
     std::string error = flights_.at(index).reader->finish();
     if (status >= 300) error = fmt::format("http_{}", status);
+    note_error(error, flights_.at(index).reader->error_message());
     end(index, std::move(error));
+  }
+
+  void note_error(const std::string& kind, const std::string& said) {
+    if (!kind.empty() && !said.empty()) first_errors_.emplace(kind, said);
   }
 
   /// Every request ends here, exactly once.
@@ -226,6 +236,7 @@ class Run final : public LoadRun {
   LoadOptions options_;
   std::vector<RequestOutcome> outcomes_;
   report::LatencySketch gaps_;
+  std::map<std::string, std::string> first_errors_;
   std::unordered_map<std::size_t, Flight> flights_;
   std::size_t next_ = 0;
   std::size_t progress_completed_ = 0;

@@ -402,7 +402,8 @@ def test_programs_name_what_is_wrong_with_their_arguments(tmp_path):
     for args, code, word in [
         (["serve", "-c", str(tmp_path / "busy.yaml")], 1, "in use"), (["engine", "--port", port], 1, "in use"),
         (["engine", "--port", "99999"], 2, "--port"), (["engine", "--time-scale", "nan"], 2, "time scale"), (["engine", "--max-num-seqs", "0"], 2, "max_num_seqs"),
-        (["load"], 2, "--requests"), (["load", *drawn, "--rate", "0"], 2, "--rate"), (["load", *drawn, "--rate", "nan"], 2, "--rate"),
+        (["bogus"], 2, '"bogus"'), (["--version"], 0, ""), (["serve", "-c", str(tmp_path / "absent.yaml")], 2, "examples/tailrace.yaml"),
+        (["load"], 2, "--requests"), (["load", "--synthetic", "heavy-tail", "--count", "-1", "--rate", "1"], 2, "--count is -1"), (["load", *drawn, "--rate", "0"], 2, "--rate"), (["load", *drawn, "--rate", "nan"], 2, "--rate"),
         (["load", *drawn, "--rate", "inf"], 2, "--rate"), (["load", "--requests", str(tmp_path / "empty"), "--rate", "1"], 2, "no request"),
         (["load", *drawn, "--trace", str(tmp_path / "trace")], 2, "arrival"), (["load", *drawn, "--rate", "5", "--url", "nonsense"], 2, "--url"),
         (["load", *drawn, "--rate", "50", "--url", f"http://127.0.0.1:{free_port()}"], 1, ""),

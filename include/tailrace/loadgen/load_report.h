@@ -23,8 +23,9 @@ struct LoadReport {
   std::size_t offered = 0;
   std::size_t completed = 0;
   std::size_t failed = 0;
-  std::map<std::string, std::size_t> errors;  ///< by kind
-  double duration_s = 0;                      ///< first intended time to last end
+  std::map<std::string, std::size_t> errors;        ///< by kind
+  std::map<std::string, std::string> first_errors;  ///< what the first of a kind said
+  double duration_s = 0;                            ///< first intended time to last end
   std::int64_t output_tokens = 0;
   bool tokens_estimated = false;  ///< some counts come from events, not from usage
   // Of completed requests; nothing where there is no sample.

@@ -6,6 +6,7 @@
 // in one real second. Loop thread.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,6 +81,8 @@ class LoadRun {
   virtual LoadProgress progress() const = 0;
   virtual const std::vector<RequestOutcome>& outcomes() const = 0;  ///< in the order of the plan
   virtual const report::LatencySketch& token_gaps() const = 0;      ///< of all streams together
+  /// What the first failure of each kind said, for people; kinds that said nothing are absent.
+  virtual const std::map<std::string, std::string>& first_errors() const = 0;
 };
 
 }  // namespace tailrace::loadgen
