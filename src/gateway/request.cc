@@ -310,6 +310,7 @@ void GenerationRequest::shut_down() {
   const auto self = shared_from_this();
   if (relay_ && relay_->begun()) {
     learn(/*complete=*/false);
+    record_->error = "cut: the gateway is shutting down";
     relay_->cut("the gateway is shutting down", "shutting_down");
     end(RequestOutcome::kFailed, relay_->status());
     return;

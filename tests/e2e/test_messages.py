@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import BIN, Engine, Gateway, backend, http, read_head, wait_until
+from harness import BIN, Engine, Gateway, backend, chat, http, raw_request, read_head, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +74,13 @@ def test_version_and_check_need_no_arguments(tmp_path):
     assert done.returncode == 2 and "tailrace.yaml" in done.stderr
     (tmp_path / "tailrace.yaml").write_text("backends: []\n")
     assert subprocess.run([BIN, "check"], capture_output=True, timeout=20, cwd=tmp_path).returncode == 0
+
+
+def test_a_stream_that_a_drain_cuts_says_so_in_the_log():
+    with Engine("--model", "m") as engine, \
+            Gateway({"backends": [backend(engine)], "drain": {"limit": "100ms"}}) as gateway:
+        gateway.wait_ready()
+        with raw_request(gateway.port, chat(stream=True, max_tokens=5000, emulator_output_tokens=5000)) as sock:
+            read_head(sock)
+            assert gateway.stop() == 1
+        assert 'error="cut: the gateway is shutting down"' in gateway.logs()
