@@ -213,6 +213,17 @@ TEST_F(Admin, ExplainTellsPlaceReasonAndEnd) {
   ask("GET", "/tailrace/v1/explain/unheard-of", "", 404);
 }
 
+TEST_F(Admin, ExplainTellsWhyARequestWasRefused) {
+  world.add_engine("a");
+  world.start();
+  const auto reply = world.send("POST", "/v1/chat/completions", "{\"model\":\"nope\"}",
+                                {{"x-request-id", "unknown-model"}});
+  world.run(milliseconds(5));
+  const auto told = ask("GET", "/tailrace/v1/explain/unknown-model");
+  EXPECT_EQ(told.at("outcome"), "invalid");
+  EXPECT_EQ(told.at("error"), "no backend serves the model \"nope\"");
+}
+
 TEST_F(Admin, PredictAnswersWithTheLaw) {
   world.oracle.says = [](const predict::RequestFeatures&) {
     return predict::Prediction{length::LengthLaw::log_t(4, 1).value(), true};

@@ -59,6 +59,34 @@ TEST_F(Contract, UnknownModelIs404) {
   EXPECT_EQ(relayed->status(), 404);
 }
 
+TEST_F(Contract, AWrongMethodIs405AndNamesTheRightOnes) {
+  world.add_engine("a");
+  world.start();
+  const auto chat = world.send("GET", "/v1/chat/completions");
+  const auto models = world.send("POST", "/v1/models", "{}");
+  world.run(milliseconds(5));
+  EXPECT_EQ(chat->status(), 405);
+  EXPECT_EQ(chat->header("allow"), "POST");
+  EXPECT_EQ(models->status(), 405);
+  EXPECT_EQ(models->header("allow"), "GET, HEAD");
+}
+
+TEST_F(Contract, HealthIsWhatReadinessIs) {
+  auto& engine = world.add_engine("a");
+  world.start();
+  for (const int wanted : {200, 503}) {
+    const auto ready = world.send("GET", "/readyz");
+    const auto health = world.send("GET", "/health");
+    const auto alive = world.send("GET", "/healthz");
+    world.run(milliseconds(5));
+    EXPECT_EQ(ready->status(), wanted);
+    EXPECT_EQ(health->status(), wanted);
+    EXPECT_EQ(alive->status(), 200);
+    engine.health_status = 500;
+    world.run(seconds(30));
+  }
+}
+
 TEST_F(Contract, AnOnlyModelNeedsNoName) {
   auto& engine = world.add_engine("a");
   engine.script([](EngineRequest& request) { request.whole(1); });

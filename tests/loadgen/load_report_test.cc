@@ -41,6 +41,18 @@ TEST(LoadReport, GoodputIsAShareOfWhatWasOffered) {
   EXPECT_TRUE(json["itl_s"].is_null()) << "no sample is null, not zero";
 }
 
+TEST(LoadReport, SaysWhatTheFirstFailureOfAKindSaid) {
+  const std::vector<RequestOutcome> outcomes{failed("http_404"), failed("timeout")};
+  LoadReport report = summarise_run(outcomes, {}, {}, 1);
+  report.first_errors["http_404"] = "no such model\n";
+  EXPECT_NE(to_text(report).find("failed http_404: 1; the first: \"no such model\\x0a\"\n"),
+            std::string::npos)
+      << to_text(report);
+  EXPECT_NE(to_text(report).find("failed timeout: 1\n"), std::string::npos);
+  EXPECT_NE(to_json(report).find(R"("first_errors":{"http_404":"no such model\n"})"),
+            std::string::npos);
+}
+
 TEST(LoadReport, WarnsWhenEveryAnswerHasOneLength) {
   const std::vector<RequestOutcome> same{completed("a", 1, 1, 64), completed("b", 1, 1, 64)};
   ASSERT_EQ(summarise_run(same, {}, {}, 1).warnings.size(), 1u);

@@ -155,7 +155,7 @@ TEST_F(LoadRunTest, SortsFailuresByKind) {
   serve([&](auto exchange, const std::string&) {
     switch (number++) {
       case 0:
-        return exchange->respond({429, "", {}}, "{}");
+        return exchange->respond({429, "", {}}, R"({"error":{"message":"too many"}})");
       case 1:
       case 2:
         return exchange->abort();  // the client tries once more after a kept-alive connection
@@ -175,12 +175,15 @@ TEST_F(LoadRunTest, SortsFailuresByKind) {
   EXPECT_NEAR(run->outcomes()[2].e2e_s, 2, 0.01);
   EXPECT_EQ(run->outcomes()[3].error, "bad_body");
   EXPECT_EQ(run->progress().failed, 4u);
+  EXPECT_EQ(run->first_errors().at("http_429"), "too many");
+  EXPECT_EQ(run->first_errors().count("bad_body"), 0u) << "it said nothing";
 }
 
 TEST_F(LoadRunTest, AServerThatIsNotThereIsAFailureOfEachRequest) {
   const auto run = make_run({0.0, 0.1}, whole_answers());
   ASSERT_TRUE(complete(*run));
   EXPECT_EQ(run->outcomes()[1].error, "connect_unavailable");
+  EXPECT_NE(run->first_errors().at("connect_unavailable").find("server"), std::string::npos);
 }
 
 TEST_F(LoadRunTest, CancelGivesEveryRequestAnOutcome) {
