@@ -51,6 +51,10 @@ int run(const CheckOptions& options) {
     print_errors(config.error(), options.json);
     return kExitUsage;
   }
+  for (const auto& doubt :
+       gateway::doubtful_overrides(*config, gateway::process_environment_names())) {
+    fmt::print(stderr, "warning: {}\n", doubt);
+  }
   if (options.json) {
     fmt::print("{{\"ok\":true,\"summary\":{}}}\n", gateway::summarize_json(*config));
   } else {

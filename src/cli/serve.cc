@@ -49,6 +49,10 @@ int serve(const ServeOptions& options) {
     return complain(config.error(), kExitUsage);
   }
   log::configure(config->logging.level, config->logging.format);
+  for (const auto& doubt :
+       gateway::doubtful_overrides(*config, gateway::process_environment_names())) {
+    log::warn("environment", {{"doubt", doubt}});
+  }
   const auto loop = net::make_event_loop();
   const auto network = net::make_socket_network(*loop);
   gateway::GatewayParts parts;

@@ -256,6 +256,18 @@ TEST(Config, TheEnvironmentOverridesTheFile) {
             "to 4096");
 }
 
+TEST(Config, AMisspeltOverrideIsNamed) {
+  Config config;
+  config.admin.token_env = "TAILRACE_LISTEM";
+  const auto doubts = doubtful_overrides(
+      config, {"TAILRACE_SCHEDULE_POLICI", "TAILRACE_SCHEDULE_POLICY", "TAILRACE_LISTEM", "PATH",
+               "TAILRACE_GPU0_KEY", "TAILRACE_" + std::string(1 << 20, 'X')});
+  ASSERT_EQ(doubts.size(), 1U);
+  EXPECT_NE(doubts[0].find(
+                "TAILRACE_SCHEDULE_POLICI sets nothing; did you mean TAILRACE_SCHEDULE_POLICY?"),
+            std::string::npos);
+}
+
 TEST(Config, SecretsComeFromTheEnvironmentOrAFileAndNotFromTheConfiguration) {
   const TemporaryFile file("sk-from-file\n");
   auto config = parse_config(

@@ -138,6 +138,13 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 Environment process_environment();
 Environment no_environment();
 
+/// Says of each name that is one typing error away from an override that it sets nothing. A warning
+/// and no error: keys and tokens may live under any name.
+std::vector<std::string> doubtful_overrides(const Config& config,
+                                            const std::vector<std::string>& names);
+/// The names of this process's environment.
+std::vector<std::string> process_environment_names();
+
 inline constexpr std::size_t kConfigBytesMax = std::size_t{1} << 20;
 
 /// Reads YAML text; `origin` names it in errors ("tailrace.yaml"). Environment variables

@@ -1,0 +1,74 @@
+// Environment variables that look like overrides and are none.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "gateway/config_schema.h"
+
+namespace tailrace::gateway {
+namespace {
+
+constexpr std::size_t kTypoMax = 3;
+constexpr std::size_t kNameBytesMax = 64;  // of what is compared; longer names are no typing errors
+
+/// Collects the names of all overrides.
+class NameReader final : public SchemaVisitor {
+ public:
+  std::vector<std::string> names;
+
+  void field(Field field) override { names.push_back(environment_name(prefix_ + field.name)); }
+  void section(std::string_view name, std::string_view,
+               const std::function<void()>& body) override {
+    const std::string outer = prefix_;
+    prefix_ += fmt::format("{}.", name);
+    body();
+    prefix_ = outer;
+  }
+  void list(std::string_view, std::string_view, const std::function<void()>&) override {}
+  void map(std::string_view, std::string_view,
+           const std::function<void(const std::string&)>&) override {}
+
+ private:
+  std::string prefix_;
+};
+
+bool named_as_secret(const Config& config, std::string_view name) {
+  return config.admin.token_env == name ||
+         std::any_of(config.backends.begin(), config.backends.end(),
+                     [&](const BackendConfig& backend) { return backend.api_key_env == name; });
+}
+
+}  // namespace
+
+std::vector<std::string> doubtful_overrides(const Config& config,
+                                            const std::vector<std::string>& names) {
+  NameReader known;
+  Config scratch;
+  visit_config(known, scratch);
+  std::vector<std::string> doubts;
+  for (const std::string& name : names) {
+    if (!name.starts_with("TAILRACE_") || name.size() > kNameBytesMax) continue;
+    if (named_as_secret(config, name)) continue;
+    const auto nearest =
+        std::min_element(known.names.begin(), known.names.end(), [&](const auto& a, const auto& b) {
+          return edit_distance(name, a) < edit_distance(name, b);
+        });
+    const std::size_t distance = edit_distance(name, *nearest);
+    if (distance == 0 || distance > kTypoMax) continue;
+    doubts.push_back(
+        fmt::format("environment variable {} sets nothing; did you mean {}?", name, *nearest));
+  }
+  return doubts;
+}
+
+std::vector<std::string> process_environment_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
+}  // namespace tailrace::gateway
