@@ -227,14 +227,13 @@ class TreeReader final : public SchemaVisitor {
   std::vector<Level> levels_;
 };
 
-/// Overrides fields of sections, not of lists and maps, by environment variables.
-class EnvironmentReader final : public SchemaVisitor {
+/// Overrides fields by environment variables.
+class EnvironmentReader final : public OverrideVisitor {
  public:
   EnvironmentReader(const Environment& environment, Problems& problems)
       : environment_(environment), problems_(problems) {}
 
-  void field(Field field) override {
-    const std::string name = environment_name(prefix_ + field.name);
+  void variable(std::string name, Field field) override {
     const auto value = environment_(name);
     if (!value) return;
     if (auto set = field.assign(*value); !set) {
@@ -242,21 +241,10 @@ class EnvironmentReader final : public SchemaVisitor {
                                     set.error().message));
     }
   }
-  void section(std::string_view name, std::string_view,
-               const std::function<void()>& body) override {
-    const std::string outer = prefix_;
-    prefix_ += fmt::format("{}.", name);
-    body();
-    prefix_ = outer;
-  }
-  void list(std::string_view, std::string_view, const std::function<void()>&) override {}
-  void map(std::string_view, std::string_view,
-           const std::function<void(const std::string&)>&) override {}
 
  private:
   const Environment& environment_;
   Problems& problems_;
-  std::string prefix_;
 };
 
 bool is_loopback(const net::Endpoint& endpoint) {

@@ -1,8 +1,9 @@
-// Environment variables that look like overrides and are none.
+// Which environment variables override keys, and which only look as if they did?
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "gateway/config_schema.h"
 
@@ -13,24 +14,11 @@ constexpr std::size_t kTypoMax = 3;
 constexpr std::size_t kNameBytesMax = 64;  // of what is compared; longer names are no typing errors
 
 /// Collects the names of all overrides.
-class NameReader final : public SchemaVisitor {
+class NameReader final : public OverrideVisitor {
  public:
   std::vector<std::string> names;
 
-  void field(Field field) override { names.push_back(environment_name(prefix_ + field.name)); }
-  void section(std::string_view name, std::string_view,
-               const std::function<void()>& body) override {
-    const std::string outer = prefix_;
-    prefix_ += fmt::format("{}.", name);
-    body();
-    prefix_ = outer;
-  }
-  void list(std::string_view, std::string_view, const std::function<void()>&) override {}
-  void map(std::string_view, std::string_view,
-           const std::function<void(const std::string&)>&) override {}
-
- private:
-  std::string prefix_;
+  void variable(std::string name, Field) override { names.push_back(std::move(name)); }
 };
 
 bool named_as_secret(const Config& config, std::string_view name) {
@@ -40,6 +28,19 @@ bool named_as_secret(const Config& config, std::string_view name) {
 }
 
 }  // namespace
+
+void OverrideVisitor::field(Field field) {
+  std::string name = environment_name(prefix_ + field.name);
+  variable(std::move(name), std::move(field));
+}
+
+void OverrideVisitor::section(std::string_view name, std::string_view,
+                              const std::function<void()>& body) {
+  const std::string outer = prefix_;
+  prefix_ += fmt::format("{}.", name);
+  body();
+  prefix_ = outer;
+}
 
 std::vector<std::string> doubtful_overrides(const Config& config,
                                             const std::vector<std::string>& names) {
