@@ -197,7 +197,7 @@ std::vector<Judged> prequential(Predictor& predictor, const std::vector<Sample>&
     predictor.observe(sample.features, observed(sample));
     observe_s += cpu_seconds() - predicted_s;
     predict_s += predicted_s - start_s;
-    if (i >= warm_up) judged.push_back({sample, prediction.law.as_log_t(), prediction.calibrated});
+    if (i >= warm_up) judged.push_back({sample, *prediction.law.as_log_t(), prediction.calibrated});
   }
   const double n = static_cast<double>(samples.size());
   timing = {1e6 * predict_s / n, 1e6 * observe_s / n};

@@ -40,7 +40,7 @@ RequestFeatures probe() {
 void require_working(Predictor& predictor) {
   const RequestFeatures features = probe();
   for (int i = 0; i < 3; ++i) {
-    const auto law = predictor.predict(std::span(&features, 1)).front().law.as_log_t();
+    const auto law = *predictor.predict(std::span(&features, 1)).front().law.as_log_t();
     require(std::isfinite(law.mu) && law.sigma > 0 && std::isfinite(law.sigma));
     predictor.observe(features, {tailrace::Tokens(50), i == 2});
   }

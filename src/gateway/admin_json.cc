@@ -29,14 +29,12 @@ json::array names(const std::vector<std::string>& list) {
 
 json::object law_object(const length::LengthLaw& law, Tokens cap) {
   const auto limit = static_cast<double>(cap.count());
-  const auto& parameters = law.as_log_t();
-  return {{"family", "log-t"},
-          {"mu", parameters.mu},
-          {"sigma", parameters.sigma},
-          {"nu", parameters.nu},
-          {"p50", std::min(limit, law.quantile(0.5))},
-          {"p90", std::min(limit, law.quantile(0.9))},
-          {"mean", law.capped_mean(limit)}};
+  json::object object{{"family", length::family_name(law.family())}};
+  for (const auto& parameter : law.parameters()) object[parameter.name] = parameter.value;
+  object["p50"] = std::min(limit, law.quantile(0.5));
+  object["p90"] = std::min(limit, law.quantile(0.9));
+  object["mean"] = law.capped_mean(limit);
+  return object;
 }
 
 json::object policy_object(const AdminActions::PolicyState& policy) {

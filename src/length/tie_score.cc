@@ -18,8 +18,11 @@ constexpr double kReleasedCvarCap = 2048;
 constexpr double kTableLevel = 0.9;
 constexpr double kLargestBeta = 1e9;  // keeps every score finite
 
-double draw(const LogT& law, double cap, Rng& rng) {
-  return std::min(std::exp(law.mu + law.sigma * rng.student_t(law.nu)), cap);
+double draw(const LengthLaw& law, double cap, Rng& rng) {
+  if (const LogT* t = law.as_log_t()) {
+    return std::min(std::exp(t->mu + t->sigma * rng.student_t(t->nu)), cap);
+  }
+  return std::min(law.quantile(std::max(rng.uniform(), 1e-300)), cap);
 }
 
 /// The quantile of a sample, linear between the order statistics around it. Reorders the sample.
@@ -91,13 +94,12 @@ double tie_score(const LengthLaw& law, double cap, double beta, double level) {
 CappedMoments monte_carlo_moments(const LengthLaw& law, double cap, double level, Rng& rng,
                                   const MonteCarloOptions& options) {
   TAILRACE_CHECK(options.draws >= 1 && level > 0 && level < 1);
-  const LogT& law_t = law.as_log_t();
   const double mean_cap = options.released_code ? kReleasedMeanCap : cap;
   const double cvar_cap = options.released_code ? kReleasedCvarCap : cap;
   double sum = 0;
-  for (int i = 0; i < options.draws; ++i) sum += draw(law_t, mean_cap, rng);
+  for (int i = 0; i < options.draws; ++i) sum += draw(law, mean_cap, rng);
   std::vector<double> sample(static_cast<std::size_t>(options.draws));
-  for (double& x : sample) x = draw(law_t, cvar_cap, rng);
+  for (double& x : sample) x = draw(law, cvar_cap, rng);
   const double threshold = empirical_quantile(sample, level);
   return {sum / options.draws, mean_above(sample, threshold)};
 }

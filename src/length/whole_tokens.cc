@@ -268,4 +268,38 @@ double gittins_rank(const LogT& law, std::int64_t age, std::int64_t cap, std::in
   return GittinsSearch(law, age, cap, first).run();
 }
 
+// ---- any law ------------------------------------------------------------------------------------
+
+double mean_residual(const LengthLaw& law, std::int64_t age, std::int64_t cap) {
+  const double alive = law.survival(static_cast<double>(age));
+  if (!(alive > kLeastSurvival)) return static_cast<double>(cap - age);
+  double sum = 0;
+  for (std::int64_t k = cap - 1; k >= age; --k) sum += law.survival(static_cast<double>(k));
+  return std::clamp(sum / alive, 1.0, static_cast<double>(cap - age));
+}
+
+double mean_inverse(const LengthLaw& law, std::int64_t cap) {
+  double sum = 1 / static_cast<double>(cap);
+  for (std::int64_t k = 1; k < cap; ++k) {
+    const double x = static_cast<double>(k);
+    sum += (1 - law.survival(x)) / (x * (x + 1));
+  }
+  return sum;
+}
+
+double gittins_rank(const LengthLaw& law, std::int64_t age, std::int64_t cap,
+                    std::int64_t quantum) {
+  const double alive = law.survival(static_cast<double>(age));
+  if (!(alive > kLeastSurvival)) return static_cast<double>(cap - age);
+  double best = std::numeric_limits<double>::infinity();
+  double served = 0;
+  for (std::int64_t b = age + 1; b <= cap; ++b) {
+    served += law.survival(static_cast<double>(b - 1));
+    const double left = b < cap ? law.survival(static_cast<double>(b)) : 0;
+    if ((b - age >= quantum || b == cap) && left < alive)
+      best = std::min(best, served / (alive - left));
+  }
+  return best;
+}
+
 }  // namespace tailrace::length

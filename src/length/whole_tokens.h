@@ -18,4 +18,9 @@ double mean_residual(const LogT& law, std::int64_t age, std::int64_t cap);
 double mean_inverse(const LogT& law, std::int64_t cap);
 double gittins_rank(const LogT& law, std::int64_t age, std::int64_t cap, std::int64_t quantum);
 
+/// The same for any law, token by token.
+double mean_residual(const LengthLaw& law, std::int64_t age, std::int64_t cap);
+double mean_inverse(const LengthLaw& law, std::int64_t cap);
+double gittins_rank(const LengthLaw& law, std::int64_t age, std::int64_t cap, std::int64_t quantum);
+
 }  // namespace tailrace::length

@@ -23,8 +23,7 @@ bool usable(double length) {
 std::string describe_law(const Job& job) {
   if (!job.law)
     return fmt::format("no prediction yet, so its cap of {} tokens counts", cap_of(job));
-  const length::LogT& law = job.law->as_log_t();
-  return fmt::format("log-t mu {:.4g}, sigma {:.4g}, cap {}", law.mu, law.sigma, cap_of(job));
+  return fmt::format("{}, cap {}", job.law->describe(), cap_of(job));
 }
 
 class Fcfs final : public Policy {

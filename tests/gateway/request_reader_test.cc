@@ -298,7 +298,7 @@ TEST(RequestHints, OurNamesWinOverAliases) {
   EXPECT_FALSE(hints->law) << "not accepted";
   const auto accepted = read_hints(headers, true);
   ASSERT_TRUE(accepted && accepted->law);
-  EXPECT_EQ(accepted->law->as_log_t(), (length::LogT{4.6, 0.75, 3.5}));
+  EXPECT_EQ(*accepted->law->as_log_t(), (length::LogT{4.6, 0.75, 3.5}));
 }
 
 TEST(RequestHints, BadValuesAreNamed) {

@@ -63,7 +63,7 @@ TEST(WholeTokens, AgreesWithTheSharedVectors) {
     const auto law = LengthLaw::log_t(row.at("mu"), row.at("sigma"), row.at("nu")).value();
     const Tokens cap{static_cast<std::int64_t>(row.at("xmax"))};
     const Tokens age{static_cast<std::int64_t>(row.at("age"))};
-    EXPECT_LT(relative_error(whole_survival(law.as_log_t(), age.count(), cap.count()),
+    EXPECT_LT(relative_error(whole_survival(*law.as_log_t(), age.count(), cap.count()),
                              row.at("survival")),
               1e-9);
     EXPECT_LT(relative_error(law.mean_residual(age, cap), row.at("mean_residual")), 1e-9);

@@ -20,7 +20,7 @@ Prediction ask(Predictor& predictor, const RequestFeatures& features) {
 }
 
 void expect_sane(const Prediction& prediction) {
-  const auto law = prediction.law.as_log_t();
+  const auto law = *prediction.law.as_log_t();
   EXPECT_TRUE(std::isfinite(law.mu));
   EXPECT_GE(law.sigma, 0.03);
   EXPECT_LE(law.sigma, 3);
@@ -130,7 +130,7 @@ TEST(PredictorBounds, ThousandsOfAnswersOfOneLengthKeepSigmaAboveItsFloor) {
   features.prompt_head = "Yes or no?";
   for (int i = 0; i < 5000; ++i) predictor->observe(features, {Tokens(1), false});
   expect_sane(ask(*predictor, features));
-  EXPECT_NEAR(ask(*predictor, features).law.as_log_t().mu, log_length(1), 0.1);
+  EXPECT_NEAR(ask(*predictor, features).law.as_log_t()->mu, log_length(1), 0.1);
 }
 
 }  // namespace

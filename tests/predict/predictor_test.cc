@@ -20,7 +20,7 @@ Prediction ask(Predictor& predictor, const RequestFeatures& features) {
 }
 
 double median_of(Predictor& predictor, const RequestFeatures& features) {
-  return std::exp(ask(predictor, features).law.as_log_t().mu);
+  return std::exp(ask(predictor, features).law.as_log_t()->mu);
 }
 
 struct Told {
@@ -35,7 +35,7 @@ std::vector<Told> prequential(Predictor& predictor, const std::vector<GeneratedR
   std::vector<Told> told;
   for (const auto& request : requests) {
     const Prediction p = ask(predictor, request.features);
-    const auto law = p.law.as_log_t();
+    const auto law = *p.law.as_log_t();
     told.push_back(
         {std::exp(law.mu), law.sigma, static_cast<double>(request.length), p.calibrated});
     predictor.observe(request.features, {Tokens(request.length), false});
@@ -153,7 +153,7 @@ TEST(OnlinePredictor, CutAnswersRaiseTheLawAndDoNotBiasIt) {
       const bool cut = length > 400 && rng.below(10) != 0;
       predictor->observe(features, {Tokens(cut ? 400 : std::llround(std::max(length, 1.0))), cut});
     }
-    const auto law = ask(*predictor, features).law.as_log_t();
+    const auto law = *ask(*predictor, features).law.as_log_t();
     EXPECT_NEAR(law.mu, std::log(500.0), 0.15) << predictor->name();
     EXPECT_NEAR(std::log(law.sigma), std::log(0.5), 0.25) << predictor->name();
   }
@@ -185,7 +185,7 @@ TEST(OnlinePredictor, FeaturesAndStepsAreThoseOfTheImageVersion) {
   RequestFeatures features;
   features.model = "model-a";
   features.prompt_head = "Explain the 3 phases of the moon.";
-  const auto law = ask(*predictor, features).law.as_log_t();
+  const auto law = *ask(*predictor, features).law.as_log_t();
   EXPECT_NEAR(law.mu, 4.5912494667650297, 1e-9);
   EXPECT_NEAR(law.sigma, 0.50764682350164991, 1e-9);
 }
@@ -256,9 +256,9 @@ TEST(PriorPredictor, GivesTheConfiguredLawBeforeAnythingIsKnown) {
   const PredictorOptions options{.prior_mu = 4, .prior_sigma = 0.5};
   for (const auto& predictor : {make_prior_predictor(options)}) {
     const auto prediction = ask(*predictor, {});
-    EXPECT_NEAR(prediction.law.as_log_t().mu, 4, 1e-12);
-    EXPECT_NEAR(prediction.law.as_log_t().sigma, 0.5, 1e-12);
-    EXPECT_EQ(prediction.law.as_log_t().nu, 3.5);
+    EXPECT_NEAR(prediction.law.as_log_t()->mu, 4, 1e-12);
+    EXPECT_NEAR(prediction.law.as_log_t()->sigma, 0.5, 1e-12);
+    EXPECT_EQ(prediction.law.as_log_t()->nu, 3.5);
     EXPECT_FALSE(prediction.calibrated);
   }
 }

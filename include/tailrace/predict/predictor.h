@@ -26,6 +26,7 @@ struct RequestFeatures {
   std::string route;        ///< "chat", "completions", "responses"
   std::string prompt_head;  ///< the first words of the last user turn (up to 512 bytes)
   std::string prompt_tail;  ///< its last words (up to 512 bytes)
+  std::uint64_t prompt_fingerprint = 0;  ///< hash of the whole last user turn; 0: none
   std::uint64_t system_fingerprint = 0;  ///< hash of the system prompt; 0: none
   std::string response_format;           ///< "", "json_object", "json_schema"
   std::string reasoning_effort;          ///< "", "low", "medium", "high", …
@@ -35,9 +36,15 @@ struct RequestFeatures {
   Tokens prompt_tokens{0};
   Tokens cap{1};
   std::optional<double> temperature;
+  std::optional<double> top_p;
   bool cap_is_explicit = false;  ///< the client set a limit, as opposed to a default
   Tokens min_tokens{0};          ///< the engine must not stop before this many; 0: no such wish
   int stop_sequences = 0;        ///< number of strings that end the answer
+  // What the model has said before in this conversation. A request carries its whole conversation,
+  // so every turn is predicted afresh with one more answer known.
+  int earlier_answers = 0;
+  Tokens last_answer{0};       ///< about, from its text; 0: none
+  double mean_log_answer = 0;  ///< of ln tokens over the earlier answers
 };
 
 struct Prediction {
@@ -53,11 +60,25 @@ struct Observation {
       false;  ///< the answer was cut at `length` (cap reached, aborted): the truth is at least this
 };
 
+/// One thing about a request that moved its prediction, in words that hold no text of the prompt
+/// but the words themselves that the asking client sent.
+struct Influence {
+  std::string what;      ///< "word 'essay'", "model", "prompt length", "earlier answers"
+  double log_shift = 0;  ///< it moved ln(tokens) of the typical answer by so much
+};
+
 class Predictor {
  public:
   virtual ~Predictor() = default;
   virtual std::string_view name() const = 0;
   virtual std::vector<Prediction> predict(std::span<const RequestFeatures> batch) = 0;
+  /// What moved the prediction for this request most, largest first; at most `limit`. Slower than
+  /// predict; for people.
+  virtual std::vector<Influence> explain(const RequestFeatures& features, std::size_t limit) const {
+    (void)features;
+    (void)limit;
+    return {};
+  }
   virtual void observe(const RequestFeatures& features, const Observation& observation) = 0;
 
   /// A versioned, checksummed image of everything learned.

@@ -1,0 +1,60 @@
+// Which law describes these lengths?
+//
+// Maximum likelihood for one prompt's observed lengths, with right-censoring at the cap: a length
+// equal to the cap says only that the answer was at least so long. Every likelihood is that of
+// lengths in tokens (with −ln x for the laws on the log scale). A sample without a maximum is
+// reported as degenerate, by an exact criterion and never by a failed iteration. Deterministic, any
+// thread.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tailrace/length/length_law.h"
+
+namespace tailrace::length {
+
+/// Lengths of one prompt's answers: finite, > 0. With a cap, none is longer; those equal to it were
+/// cut there.
+struct LengthSample {
+  std::string id;
+  std::vector<double> lengths;
+  std::optional<double> cap;
+};
+
+struct FitOptions {
+  std::optional<double> nu = 3.5;  ///< of log-t; nothing: free within [nu_min, nu_max]
+  double nu_min = 1;
+  double nu_max = 200;
+};
+
+/// One family's fit to one sample.
+struct FamilyFit {
+  Family family = Family::kLogT;
+  std::optional<LengthLaw> law;  ///< nothing where the likelihood has no maximum
+  std::string degenerate;        ///< why not; empty otherwise
+  bool at_bound = false;         ///< free nu ended at a bound
+  int parameters = 0;            ///< estimated from the sample
+  double loglik = 0;
+  double aic = 0;
+  double bic = 0;
+};
+
+/// Errors: kInvalidArgument naming the length or cap and the remedy: no lengths, one that is not
+/// finite or not positive, one beyond the cap. Binned is fitted by `fit_bins`, mixture by EM of two
+/// log-t parts.
+Result<FamilyFit> fit_family(Family family, const LengthSample& sample,
+                             const FitOptions& options = {});
+
+/// Does the likelihood of a t law on the log scale grow without bound as sigma → 0? Exactly when k
+/// identical values among n satisfy k/n > nu/(nu + 1) (facts: Kent and Tyler; 16 of 20 at nu
+/// = 3.5). Values at the cap are censored and do not count as identical.
+bool log_t_degenerate(const LengthSample& sample, double nu);
+
+/// Kaplan-Meier masses on log-spaced bins (single tokens first), smoothed by `pseudo_count`
+/// observations spread as the log-t fit (or, where that is degenerate, as a narrow one).
+Result<LengthLaw> fit_bins(const LengthSample& sample, double pseudo_count = 1);
+
+}  // namespace tailrace::length

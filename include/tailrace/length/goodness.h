@@ -1,0 +1,59 @@
+// Does this law describe these lengths, and how sure is that?
+//
+// Kolmogorov-Smirnov and Anderson-Darling distances between a sample and a fitted law, with two
+// p-values: the naive one of a law known beforehand, which is too kind because the parameters came
+// from the same data, and the one that is right for fitted parameters: from tabulated null
+// quantiles for location-scale families (log-t of fixed nu, log-normal, Weibull, exponential), by
+// parametric bootstrap for any.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tailrace/core/rng.h"
+#include "tailrace/length/fit.h"
+
+namespace tailrace::length {
+
+/// sup |F_n − F| at the sample points, F continuous, no continuity correction. With a cap, over
+/// lengths below it.
+double ks_distance(const LengthSample& sample, const LengthLaw& law);
+/// P(D ≥ d) for n values from a law known beforehand: exact (Marsaglia, Tsang and Wang) up to
+/// n = 1,000, Kolmogorov's limit beyond.
+double ks_p_value(double d, std::size_t n);
+/// A² of Anderson and Darling; with a cap, its form for samples censored there.
+double ad_distance(const LengthSample& sample, const LengthLaw& law);
+
+/// P(D ≥ d) when the family's parameters were fitted to the same n complete values; nothing for a
+/// family whose null law depends on its shape, or beyond the table (n < 5; with censoring).
+/// `nu`: of log-t; tabulated for 3.5.
+std::optional<double> ks_p_value_fitted(Family family, std::optional<double> nu, double d,
+                                        std::size_t n);
+std::optional<double> ad_p_value_fitted(Family family, std::optional<double> nu, double a2,
+                                        std::size_t n);
+
+/// Both p-values by `resamples` samples drawn from the fitted law, rounded up to whole tokens where
+/// the sample is whole, cut at its cap, and fitted again. Same rng, same answer.
+struct BootstrapP {
+  double ks = 0;
+  double ad = 0;
+};
+std::optional<BootstrapP> bootstrap_p_values(const LengthSample& sample, const FamilyFit& fit,
+                                             const FitOptions& options, int resamples, Rng rng);
+
+/// What the sample alone says, no law.
+struct SampleShape {
+  std::size_t n = 0;
+  std::size_t n_capped = 0;
+  std::size_t distinct = 0;
+  double mean = 0;
+  double cv = 0;        ///< standard deviation / mean
+  double skewness = 0;  ///< 0 for a constant sample
+  double p50 = 0, p90 = 0, p99 = 0;
+  double top_tenth_share = 0;        ///< of all tokens, held by the longest tenth
+  std::optional<double> tail_index;  ///< Hill's, over the longest tenth (at least 5 values)
+};
+SampleShape describe_sample(const LengthSample& sample);
+
+}  // namespace tailrace::length
