@@ -9,11 +9,11 @@
 #include "gateway/json_scan.h"
 #include "tailrace/core/rng.h"
 #include "tailrace/core/text.h"
+#include "tailrace/predict/prompt.h"
 
 namespace tailrace::gateway {
 namespace {
 
-constexpr std::size_t kTextBytesMax = 512;         // RequestFeatures::prompt_head, prompt_tail
 constexpr std::size_t kKeptParserBytes = 1 << 20;  // larger bodies get a parser of their own
 constexpr std::int64_t kSlotsMax = 1 << 20;
 constexpr std::int64_t kTokensPerMessage = 4;  // role and separators of a chat template
@@ -24,8 +24,9 @@ struct PromptText {
   int turns = 0;
   std::uint64_t system_fingerprint = 0;
   std::vector<std::string_view> last_user;  ///< texts of the last user turn
+  predict::EarlierAnswers answers;
 
-  void add(std::string_view text) { tokens += static_cast<std::int64_t>((text.size() + 3) / 4); }
+  void add(std::string_view text) { tokens += predict::tokens_of_text(text).count(); }
 };
 
 tl::unexpected<Error> wrong_type(std::string_view field, std::string_view expected) {
@@ -81,9 +82,14 @@ void read_message(const json::Object& message, PromptText& prompt) {
     json::Element value;
     if (json::find(message, key, value)) collect_texts(value, texts);
   }
-  for (const auto text : texts) prompt.add(text);
   json::Element calls;
+  const std::int64_t before = prompt.tokens;
+  for (const auto text : texts) prompt.add(text);
   if (json::find(message, "tool_calls", calls)) add_all_strings(calls, prompt);
+  // What the model said: an assistant's turn, or (responses) the call of a function without a role.
+  std::string_view type;
+  const bool call = json::find_string(message, "type", type) && type == "function_call";
+  if (role == "assistant" || call) prompt.answers.add(Tokens(prompt.tokens - before));
   if (role == "system" || role == "developer") {
     for (const auto text : texts) add_system(text, prompt);
   } else if (role == "user" && !texts.empty()) {
@@ -164,22 +170,9 @@ Result<std::int64_t> read_completion_prompt(const json::Object& root, PromptText
   return std::max<std::int64_t>(1, prompts + (ids > 0 ? 1 : 0));
 }
 
-std::string_view tail_of(std::string_view text, std::size_t bytes_max) {
-  if (text.size() <= bytes_max) return text;
-  std::size_t begin = text.size() - bytes_max;
-  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
-  return text.substr(begin);
-}
-
 void set_text_features(const PromptText& prompt, predict::RequestFeatures& features) {
-  for (const auto text : prompt.last_user) {
-    if (features.prompt_head.size() >= kTextBytesMax) break;
-    features.prompt_head += core::utf8_prefix(text, kTextBytesMax - features.prompt_head.size());
-  }
-  for (auto it = prompt.last_user.rbegin(); it != prompt.last_user.rend(); ++it) {
-    if (features.prompt_tail.size() >= kTextBytesMax) break;
-    features.prompt_tail.insert(0, tail_of(*it, kTextBytesMax - features.prompt_tail.size()));
-  }
+  predict::set_prompt_text(prompt.last_user, features);
+  prompt.answers.set(features);
   features.system_fingerprint = prompt.system_fingerprint;
   features.turns = std::max(1, prompt.turns);
 }
@@ -213,6 +206,52 @@ void set_tool_features(const json::Object& root, PromptText& prompt,
     features.tool_choice_forced =
         choice.is_object() || (choice.get(word) == simdjson::SUCCESS && word == "required");
   }
+}
+
+/// How much the model is asked to think: chat's reasoning_effort, the effort of responses'
+/// `reasoning`, or the switch that vLLM and SGLang pass to the chat template.
+std::string effort_of(const json::Object& root) {
+  std::string_view effort;
+  json::Object holder;
+  if (json::find_string(root, "reasoning_effort", effort)) {
+    return std::string(core::utf8_prefix(effort, 64));
+  }
+  if (json::find_object(root, "reasoning", holder) && json::find_string(holder, "effort", effort)) {
+    return std::string(core::utf8_prefix(effort, 64));
+  }
+  json::Element value;
+  bool thinks = false;
+  if (json::find_object(root, "chat_template_kwargs", holder) &&
+      (json::find(holder, "enable_thinking", value) || json::find(holder, "thinking", value)) &&
+      value.get(thinks) == simdjson::SUCCESS) {
+    return thinks ? "thinking" : "none";
+  }
+  return {};
+}
+
+/// What the sampler is told. Of the wrong type it is the engine's business.
+void set_sampling_features(const json::Object& root, predict::RequestFeatures& features) {
+  json::Element value;
+  json::Array stops;
+  std::string_view stop;
+  double real = 0;
+  std::int64_t tokens = 0;
+  if (json::find(root, "temperature", value) && value.get(real) == simdjson::SUCCESS) {
+    features.temperature = real;
+  }
+  if (json::find(root, "top_p", value) && value.get(real) == simdjson::SUCCESS) {
+    features.top_p = real;
+  }
+  if (json::find_clipped(root, "min_tokens", 0, kCapMax, tokens)) {
+    features.min_tokens = Tokens(tokens);
+  }
+  if (json::find(root, "stop", value)) {
+    if (value.get(stop) == simdjson::SUCCESS) features.stop_sequences = 1;
+    if (value.get(stops) == simdjson::SUCCESS) {
+      features.stop_sequences = static_cast<int>(stops.size());
+    }
+  }
+  features.reasoning_effort = effort_of(root);
 }
 
 Result<void> read_flags(const json::Object& root, ParsedRequest& request) {
@@ -297,11 +336,7 @@ Result<ParsedRequest> read_object(Route route, const json::Object& root) {
   features.model = request.model;
   features.route = to_string(route);
   features.response_format = format_of(route, root);
-  json::Element temperature;
-  double value = 0;
-  if (json::find(root, "temperature", temperature) && temperature.get(value) == simdjson::SUCCESS) {
-    features.temperature = value;
-  }
+  set_sampling_features(root, features);
   request.limit = *limit;
   request.slots = static_cast<int>(std::min(kSlotsMax, *samples * std::min(prompts, kSlotsMax)));
   request.prompt_tokens = features.prompt_tokens = Tokens{std::min(prompt.tokens, kCapMax)};

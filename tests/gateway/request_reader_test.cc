@@ -212,6 +212,58 @@ TEST(RequestReader, ReadsResponsesInput) {
   EXPECT_EQ(items.features.turns, 2);
 }
 
+TEST(RequestReader, TellsWhatTheModelSaidBefore) {
+  const auto chat = parse(R"({"messages": [
+    {"role": "user", "content": "a"}, {"role": "assistant", "content": "12345678"},
+    {"role": "user", "content": "b"},
+    {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "tool", "content": "a long answer of a tool that the model did not say"},
+    {"role": "user", "content": "c"}]})");
+  EXPECT_EQ(chat.features.earlier_answers, 2);
+  EXPECT_GE(chat.features.last_answer, Tokens{2});
+  EXPECT_LT(chat.features.last_answer, Tokens{12});
+  const auto first = parse(R"({"messages": [{"role": "user", "content": "a"}]})");
+  EXPECT_EQ(first.features.earlier_answers, 0);
+  const auto responses = parse(R"({"input": [
+    {"role": "user", "content": "a"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "1234"}]},
+    {"type": "function_call", "name": "f", "arguments": "12345678"},
+    {"type": "function_call_output", "output": "not the model's"}]})",
+                               Route::kResponses);
+  EXPECT_EQ(responses.features.earlier_answers, 2);
+  EXPECT_EQ(responses.features.last_answer, Tokens{2});
+}
+
+TEST(RequestReader, ReadsWhatTheSamplerIsTold) {
+  const auto request =
+      parse(R"({"top_p": 0.9, "min_tokens": 32, "stop": ["a", "b"], "reasoning_effort": "high"})");
+  EXPECT_EQ(request.features.top_p, 0.9);
+  EXPECT_EQ(request.features.min_tokens, Tokens{32});
+  EXPECT_EQ(request.features.stop_sequences, 2);
+  EXPECT_EQ(request.features.reasoning_effort, "high");
+  EXPECT_EQ(parse(R"({"stop": "x"})").features.stop_sequences, 1);
+  const auto responses = parse(R"({"reasoning": {"effort": "low"}})", Route::kResponses);
+  EXPECT_EQ(responses.features.reasoning_effort, "low");
+  const auto switched = parse(R"({"chat_template_kwargs": {"enable_thinking": false}})");
+  EXPECT_EQ(switched.features.reasoning_effort, "none");
+  // Of the wrong type it is the engine's business.
+  const auto odd = parse(R"({"top_p": "x", "min_tokens": {}, "stop": 1, "reasoning": [1]})");
+  EXPECT_FALSE(odd.features.top_p);
+  EXPECT_EQ(odd.features.min_tokens, Tokens{0});
+  EXPECT_EQ(odd.features.stop_sequences, 0);
+  EXPECT_EQ(odd.features.reasoning_effort, "");
+}
+
+TEST(RequestReader, OneTextHasOneFingerprint) {
+  const auto chat = parse(R"({"messages": [{"role": "user", "content": "Why?"}]})");
+  const auto later = parse(R"({"messages": [{"role": "system", "content": "s"},
+                              {"role": "user", "content": "Why?"}]})");
+  const auto other = parse(R"({"messages": [{"role": "user", "content": "How?"}]})");
+  EXPECT_NE(chat.features.prompt_fingerprint, 0u);
+  EXPECT_EQ(chat.features.prompt_fingerprint, later.features.prompt_fingerprint);
+  EXPECT_NE(chat.features.prompt_fingerprint, other.features.prompt_fingerprint);
+}
+
 std::string nested(int levels) {
   return "{\"x\":" + std::string(static_cast<std::size_t>(levels - 1), '[') + "1" +
          std::string(static_cast<std::size_t>(levels - 1), ']') + "}";
