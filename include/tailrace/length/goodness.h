@@ -16,13 +16,19 @@
 
 namespace tailrace::length {
 
-/// sup |F_n − F| at the sample points, F continuous, no continuity correction. With a cap, over
-/// lengths below it.
+/// sup |F_n − F|, F continuous, no continuity correction: both sides of every distinct length
+/// count. Where some lengths stand at the cap, over (0, cap) only, F_n still counting all n.
+/// Lengths are whole numbers, so ties alone make it larger than that of a continuous sample:
+/// p-values that know nothing of it (all here but the bootstrap's) are too small where steps are
+/// coarse.
 double ks_distance(const LengthSample& sample, const LengthLaw& law);
-/// P(D ≥ d) for n values from a law known beforehand: exact (Marsaglia, Tsang and Wang) up to
-/// n = 1,000, Kolmogorov's limit beyond.
+/// P(D ≥ d) for n values from a law known beforehand: exact (Durbin's matrix, as Marsaglia, Tsang
+/// and Wang set it up) up to n = 1,000, beyond that Kolmogorov's limit, corrected, to 3e-5. Too
+/// large for a fitted law, and for a sample with lengths at the cap.
 double ks_p_value(double d, std::size_t n);
-/// A² of Anderson and Darling; with a cap, its form for samples censored there.
+/// A² of Anderson and Darling, n ∫ (F_n − F)²/(F(1 − F)) dF; where some lengths stand at the cap,
+/// that integral up to the cap (Pettitt and Stephens). Finite also where the law gives a length no
+/// chance: F counts as 1e-16 at least, 1 − F as 1e-300.
 double ad_distance(const LengthSample& sample, const LengthLaw& law);
 
 /// P(D ≥ d) when the family's parameters were fitted to the same n complete values; nothing for a
@@ -42,7 +48,8 @@ struct BootstrapP {
 std::optional<BootstrapP> bootstrap_p_values(const LengthSample& sample, const FamilyFit& fit,
                                              const FitOptions& options, int resamples, Rng rng);
 
-/// What the sample alone says, no law.
+/// What the sample alone says, no law. Moments divide by n; quantiles are linear between order
+/// statistics (type 7). A length at the cap counts as it stands, except in the tail index.
 struct SampleShape {
   std::size_t n = 0;
   std::size_t n_capped = 0;
@@ -51,8 +58,10 @@ struct SampleShape {
   double cv = 0;        ///< standard deviation / mean
   double skewness = 0;  ///< 0 for a constant sample
   double p50 = 0, p90 = 0, p99 = 0;
-  double top_tenth_share = 0;        ///< of all tokens, held by the longest tenth
-  std::optional<double> tail_index;  ///< Hill's, over the longest tenth (at least 5 values)
+  double top_tenth_share =
+      0;  ///< of all tokens, held by the longest n/10 (a part of one counts as part)
+  std::optional<double>
+      tail_index;  ///< Hill's, over the longest tenth (n ≥ 50); censored at the cap
 };
 SampleShape describe_sample(const LengthSample& sample);
 

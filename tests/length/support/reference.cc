@@ -64,6 +64,14 @@ std::optional<SharedVectors> shared_vectors() {
   append(vectors.moments, document["vectors"]);
   append(vectors.moments, document["vectors_other_nu"]);
   append(vectors.whole, document["residual_and_gittins"]["rows"]);
+  for (const auto item : simdjson::dom::array(document["mle"])) {
+    FitExample example{
+        {}, numbers(item["fixed_nu"]), numbers(item["free_nu"]), numbers(item["lognormal"])};
+    for (const auto value : simdjson::dom::array(item["samples"])) {
+      example.samples.push_back(static_cast<double>(value.get_int64().value()));
+    }
+    vectors.mle.push_back(std::move(example));
+  }
   return vectors;
 }
 

@@ -18,11 +18,20 @@ using Row = std::map<std::string, double>;
 /// committed.
 std::vector<Row> golden_rows(const std::string& name);
 
+/// One of the published maximum likelihood examples: a sample and what was fitted to it.
+struct FitExample {
+  std::vector<double> samples;
+  Row fixed_nu;
+  Row free_nu;
+  Row lognormal;
+};
+
 struct SharedVectors {
   Row constants;
   std::vector<Row> t_survival;  ///< z, sf, pdf
   std::vector<Row> moments;     ///< both lists of capped moments
   std::vector<Row> whole;       ///< residual_and_gittins
+  std::vector<FitExample> mle;
 };
 
 /// Nothing where the folder is absent.
