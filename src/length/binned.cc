@@ -57,8 +57,7 @@ double Binned::density(double tokens) const {
   return mass(i) / (edges_[i] - (i == 0 ? 0 : edges_[i - 1]));
 }
 
-double Binned::quantile(double p) const {
-  const double alive = 1 - p;
+double Binned::inverse_survival(double alive) const {
   if (alive < survival_.back()) return edges_.back() * std::sqrt(survival_.back() / alive);
   const auto at = std::lower_bound(survival_.begin(), survival_.end(), alive, std::greater<>());
   const auto i = at == survival_.end() ? survival_.size() - 1

@@ -9,6 +9,7 @@
 
 #include "tailrace/core/check.h"
 #include "tailrace/core/text.h"
+#include "tailrace/length/sample.h"
 
 namespace tailrace::length {
 namespace {
@@ -17,13 +18,6 @@ constexpr double kReleasedMeanCap = 2028;
 constexpr double kReleasedCvarCap = 2048;
 constexpr double kTableLevel = 0.9;
 constexpr double kLargestBeta = 1e9;  // keeps every score finite
-
-double draw(const LengthLaw& law, double cap, Rng& rng) {
-  if (const LogT* t = law.as_log_t()) {
-    return std::min(std::exp(t->mu + t->sigma * rng.student_t(t->nu)), cap);
-  }
-  return std::min(law.quantile(std::max(rng.uniform(), 1e-300)), cap);
-}
 
 /// The quantile of a sample, linear between the order statistics around it. Reorders the sample.
 double empirical_quantile(std::vector<double>& sample, double level) {
@@ -97,11 +91,11 @@ CappedMoments monte_carlo_moments(const LengthLaw& law, double cap, double level
   const double mean_cap = options.released_code ? kReleasedMeanCap : cap;
   const double cvar_cap = options.released_code ? kReleasedCvarCap : cap;
   double sum = 0;
-  for (int i = 0; i < options.draws; ++i) sum += draw(law, mean_cap, rng);
-  std::vector<double> sample(static_cast<std::size_t>(options.draws));
-  for (double& x : sample) x = draw(law, cvar_cap, rng);
-  const double threshold = empirical_quantile(sample, level);
-  return {sum / options.draws, mean_above(sample, threshold)};
+  for (int i = 0; i < options.draws; ++i) sum += std::min(sample(law, rng), mean_cap);
+  std::vector<double> lengths(static_cast<std::size_t>(options.draws));
+  for (double& x : lengths) x = std::min(sample(law, rng), cvar_cap);
+  const double threshold = empirical_quantile(lengths, level);
+  return {sum / options.draws, mean_above(lengths, threshold)};
 }
 
 double monte_carlo_score(const CappedMoments& moments, double beta,

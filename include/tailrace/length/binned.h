@@ -21,7 +21,8 @@ class Binned {
   double hazard(std::size_t bin) const;  ///< P(X in bin | X beyond the bin's lower edge)
 
   double survival(double tokens) const;
-  double quantile(double p) const;
+  double quantile(double p) const { return inverse_survival(1 - p); }
+  double inverse_survival(double alive) const;  ///< where the survival is that, 0 < alive ≤ 1
   double density(double tokens) const;
   double capped_mean(double cap) const;  ///< the integral of the survival up to the cap
 

@@ -151,6 +151,21 @@ class LengthLaw {
   const Binned* as_binned() const;
   const Mixture* as_mixture() const;
 
+  /// What `f` says of the family's struct: a LogT, a Gamma, …, a Binned or a Mixture. For those who
+  /// write a law down or draw from it; who only asks it needs no family.
+  template <class F>
+  decltype(auto) visit(F&& f) const {
+    return std::visit(
+        [&f](const auto& law) -> decltype(auto) {
+          if constexpr (requires { *law; }) {
+            return f(*law);  // shared
+          } else {
+            return f(law);
+          }
+        },
+        law_);
+  }
+
   friend bool operator==(const LengthLaw& a, const LengthLaw& b);
 
  private:
