@@ -1,7 +1,7 @@
 # Every library comes from a Debian package; tools/setup installs them. docs/dependencies.md says why each.
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(Boost 1.81 REQUIRED COMPONENTS json random)
+find_package(Boost 1.81 REQUIRED COMPONENTS json random iostreams)
 find_package(simdjson REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
@@ -10,6 +10,7 @@ find_package(fmt REQUIRED)
 find_package(tl-expected QUIET)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 find_package(ZLIB REQUIRED)
-find_package(Boost 1.81 QUIET COMPONENTS iostreams)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 
 # Third-party headers are not held to our warnings: they are system includes on Debian already.

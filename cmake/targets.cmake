@@ -4,7 +4,7 @@
 set(TAILRACE_LIBS_core spdlog::spdlog fmt::fmt Boost::json Boost::random Threads::Threads)
 set(TAILRACE_LIBS_net OpenSSL::SSL OpenSSL::Crypto)
 set(TAILRACE_LIBS_report fmt::fmt)
-set(TAILRACE_LIBS_dataset simdjson::simdjson)
+set(TAILRACE_LIBS_dataset simdjson::simdjson Boost::iostreams PkgConfig::zstd)
 set(TAILRACE_LIBS_length)
 set(TAILRACE_LIBS_predict ZLIB::ZLIB)
 set(TAILRACE_LIBS_evaluate simdjson::simdjson)
