@@ -18,6 +18,7 @@ void add_serve(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_engine(CLI::App& app, int& exit_code);
+void add_predict(CLI::App& app, int& exit_code);
 void add_load(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);
 

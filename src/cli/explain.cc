@@ -2,15 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
-#include <cstdlib>
 #include <memory>
 #include <string>
 
+#include "cli/admin_call.h"
 #include "cli/commands.h"
 #include "tailrace/core/text.h"
-#include "tailrace/net/event_loop.h"
-#include "tailrace/net/http_client.h"
-#include "tailrace/net/stream.h"
 
 namespace tailrace::cli {
 namespace json = boost::json;
@@ -25,58 +22,6 @@ struct ExplainOptions {
   std::string request_id;
   bool as_json = false;
 };
-
-struct Answer {
-  int status = 0;
-  std::string body;
-};
-
-/// One GET, waited for.
-Result<Answer> get(const net::Url& url, const std::string& path, const std::string& token) {
-  const auto loop = net::make_event_loop();
-  const auto network = net::make_socket_network(*loop);
-  const auto client = net::HttpClient::make(*loop, *network);
-  Result<Answer> result = Answer{};
-  net::RequestHead head;
-  head.method = "GET";
-  head.target = url.prefix + path;
-  if (!token.empty()) head.headers.add("authorization", "Bearer " + token);
-  net::CallHandlers handlers;
-  handlers.on_head = [&](net::ResponseHead h) { result->status = h.status; };
-  handlers.on_body = [&](std::string_view bytes) { result->body.append(bytes); };
-  handlers.on_end = [&] { loop->stop(); };
-  handlers.on_error = [&](net::CallError error) {
-    result = fail(std::move(error.error));
-    loop->stop();
-  };
-  const auto timeout = std::chrono::seconds(5);
-  const auto call = client->start(url.endpoint, std::move(head), nullptr,
-                                  {.connect = timeout, .first_byte = timeout, .idle = timeout},
-                                  std::move(handlers));
-  loop->run();
-  return result;
-}
-
-const json::value& at(const json::object& object, std::string_view name) {
-  static const json::value kNull;
-  const auto* value = object.if_contains(json::string_view(name.data(), name.size()));
-  return value ? *value : kNull;
-}
-
-/// A client's names may hold what a terminal would obey.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-
-std::string text(const json::value& value) {
-  if (const auto* s = value.if_string()) return printable(std::string(s->data(), s->size()));
-  if (value.is_null()) return "-";
-  if (value.is_double()) return fmt::format("{:.4g}", value.get_double());
-  return json::serialize(value);
-}
 
 /// Times for people: "12 ms", "3.4 s".
 std::string duration(const json::value& value) {
@@ -190,37 +135,15 @@ int explain(const ExplainOptions& options) {
                         "; it has letters, digits and -_.: only",
                     kExitUsage);
   }
-  const auto url = net::parse_url(options.admin);
-  if (!url) return complain("--admin: " + url.error().message, kExitUsage);
-  const char* token = std::getenv(options.token_env.c_str());
-  const auto answer = get(*url, "/tailrace/v1/explain/" + options.request_id, token ? token : "");
-  if (!answer) {
-    return complain("no answer from " + options.admin + ": " + answer.error().message +
-                        "; is the gateway running, and is this its admin address?",
-                    kExitFailed);
-  }
-  boost::system::error_code error;
-  const auto document = json::parse(answer->body, error);
-  const bool ours = !error && document.is_object() &&
-                    (answer->status != 200 || document.get_object().contains("request_id"));
-  if (!ours) {
-    return complain(options.admin + " did not answer as an admin listener does; is it one?",
-                    kExitFailed);
-  }
-  if (answer->status != 200) {
-    const auto* details = at(document.get_object(), "error").if_object();
-    std::string message =
-        details ? text(at(*details, "message")) : "answered " + std::to_string(answer->status);
-    if (answer->status == 401) {
-      message += "; put the token into the environment variable " + options.token_env +
-                 ", or name another one with --token-env";
-    }
-    return complain(message, kExitFailed);
-  }
+  const auto answer = call_admin({.admin = options.admin,
+                                  .token_env = options.token_env,
+                                  .path = "/tailrace/v1/explain/" + options.request_id,
+                                  .wanted = "request_id"});
+  if (!answer) return complain(answer.error().message, exit_code_of(answer.error()));
   if (options.as_json) {
-    fmt::print("{}\n", answer->body);
+    fmt::print("{}\n", answer->text);
   } else {
-    print_table(document.get_object());
+    print_table(answer->document);
   }
   return 0;
 }

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   add_serve(app, exit_code);
   add_check(app, exit_code);
   add_explain(app, exit_code);
+  add_predict(app, exit_code);
   add_engine(app, exit_code);
   add_load(app, exit_code);
   add_version(app, exit_code);

@@ -5,6 +5,7 @@
 
 #include "gateway/admin_json.h"
 #include "gateway/error_body.h"
+#include "gateway/offline_prediction.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::gateway {
@@ -70,15 +71,6 @@ Result<std::string> string_member(const std::string& body, std::string_view name
 }
 
 /// Which endpoint a body is meant for, by the member that only that one has.
-Route guess_route(const std::string& body) {
-  boost::system::error_code error;
-  const auto value = boost::json::parse(body, error);
-  const auto* object = error ? nullptr : value.if_object();
-  if (object && object->contains("prompt")) return Route::kCompletions;
-  if (object && object->contains("input")) return Route::kResponses;
-  return Route::kChat;
-}
-
 }  // namespace
 
 AdminApi::AdminApi(Context& context, AdminActions& actions, Environment environment)
@@ -221,19 +213,15 @@ void AdminApi::predict(const std::shared_ptr<net::Exchange>& exchange) {
   if (exchange->head().method != "POST") return not_allowed(*exchange, "POST");
   exchange->read_body(kBodyBytesMax, [this, exchange](Result<std::string> body) {
     if (!body) return respond_error(*exchange, error_answer(body.error()));
-    auto request = read_request(guess_route(*body), *body);
-    if (!request) return respond_error(*exchange, error_answer(request.error()));
     const auto hints = read_hints(exchange->head().headers, false);
     if (!hints) return respond_error(*exchange, error_answer(hints.error()));
-    settle_cap(*request, context_.config.model(request->model),
-               context_.config.predict.default_cap);
-    request->features.tenant = hints->tenant;
-    const auto features = request->features;
-    actions_.predict(features, [this, exchange, features](Result<predict::Prediction> prediction) {
-      if (!prediction) return respond_error(*exchange, error_answer(prediction.error()));
+    const auto features = features_of(*body, hints->tenant, context_.config);
+    if (!features) return respond_error(*exchange, error_answer(features.error()));
+    actions_.predict(*features, [this, exchange, features](Result<ExplainedPrediction> answer) {
+      if (!answer) return respond_error(*exchange, error_answer(answer.error()));
       const bool orders =
-          prediction->calibrated && context_.config.predict.mode == PredictMode::kOn;
-      respond(*exchange, 200, prediction_json(features, *prediction, orders));
+          answer->prediction.calibrated && context_.config.predict.mode == PredictMode::kOn;
+      respond(*exchange, 200, prediction_json(*features, *answer, orders));
     });
   });
 }

@@ -28,7 +28,7 @@ class AdminActions {
   virtual PolicyState policy() const = 0;
   /// `done` runs once with the prediction, or with an error if none comes.
   virtual void predict(predict::RequestFeatures features,
-                       UniqueFunction<void(Result<predict::Prediction>)> done) = 0;
+                       UniqueFunction<void(Result<ExplainedPrediction>)> done) = 0;
   virtual void refresh_gauges() = 0;
 };
 

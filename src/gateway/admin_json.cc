@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <utility>
 
 #include "tailrace/core/text.h"
@@ -197,7 +198,8 @@ std::string explain_json(const RequestRecord& record, const Result<dispatch::Exp
 }
 
 std::string prediction_json(const predict::RequestFeatures& features,
-                            const predict::Prediction& prediction, bool orders) {
+                            const ExplainedPrediction& answer, bool orders) {
+  const predict::Prediction& prediction = answer.prediction;
   json::object law = law_object(prediction.law, features.cap);
   json::object document{{"model", text_or_null(features.model)},
                         {"prompt_tokens", features.prompt_tokens.count()},
@@ -207,6 +209,13 @@ std::string prediction_json(const predict::RequestFeatures& features,
                         {"calibrated", prediction.calibrated},
                         {"would_decide_order", orders}};
   document["law"] = std::move(law);
+  json::array influences;
+  for (const auto& influence : answer.influences) {
+    influences.push_back({{"what", text_or_null(influence.what)},
+                          {"log_shift", influence.log_shift},
+                          {"factor", std::exp(influence.log_shift)}});
+  }
+  document["influences"] = std::move(influences);
   return json::serialize(document);
 }
 

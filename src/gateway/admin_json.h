@@ -9,6 +9,7 @@
 #include "gateway/backends.h"
 #include "gateway/history.h"
 #include "tailrace/dispatch/dispatcher.h"
+#include "tailrace/gateway/prediction_runner.h"
 #include "tailrace/predict/predictor.h"
 
 namespace tailrace::gateway {
@@ -24,7 +25,8 @@ std::optional<std::string> backend_json(const dispatch::Dispatcher& dispatcher,
 std::string policy_json(const AdminActions::PolicyState& policy);
 std::string explain_json(const RequestRecord& record, const Result<dispatch::Explanation>& place,
                          const AdminActions::PolicyState& policy, MonoTime now);
+/// `orders`: would the law decide the request's place?
 std::string prediction_json(const predict::RequestFeatures& features,
-                            const predict::Prediction& prediction, bool orders);
+                            const ExplainedPrediction& answer, bool orders);
 
 }  // namespace tailrace::gateway

@@ -8,6 +8,7 @@
 #include "gateway/forward_headers.h"
 #include "gateway/gateway_impl.h"
 #include "gateway/models.h"
+#include "gateway/offline_prediction.h"
 #include "tailrace/core/log.h"
 #include "tailrace/core/rng.h"
 #include "tailrace/core/text.h"
@@ -18,9 +19,7 @@ namespace {
 std::unique_ptr<PredictionRunner> make_prediction(const PredictConfig& config,
                                                   net::EventLoop& loop) {
   if (config.mode == PredictMode::kOff) return nullptr;
-  auto predictor = config.predictor == PredictorKind::kOnline
-                       ? predict::make_online_predictor(config.options)
-                       : predict::make_prior_predictor(config.options);
+  auto predictor = make_predictor(config);
   PredictionThreadOptions options;
   options.batcher = config.batcher;
   options.model_file = config.model_file;
@@ -98,6 +97,8 @@ Gateway::Impl::Impl(Config config_in, net::EventLoop& loop_in, net::Network& net
   if (prediction) {
     prediction->on_result(
         [this](JobId id, const predict::Prediction& result) { prediction_arrived(id, result); });
+    prediction->on_explained(
+        [this](JobId id, const ExplainedPrediction& result) { explanation_arrived(id, result); });
   }
   apply_policy();
 }

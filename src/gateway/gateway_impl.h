@@ -44,8 +44,9 @@ struct Gateway::Impl final : AdminActions {
   void saw_prediction(bool calibrated);
   void apply_policy();
   void predict(predict::RequestFeatures features,
-               UniqueFunction<void(Result<predict::Prediction>)> done) override;
+               UniqueFunction<void(Result<ExplainedPrediction>)> done) override;
   void prediction_arrived(JobId id, const predict::Prediction& prediction);
+  void explanation_arrived(JobId id, const ExplainedPrediction& result);
 
   // gateway_drain.cc
   void begin_drain(UniqueFunction<void(bool)> done);
@@ -85,7 +86,7 @@ struct Gateway::Impl final : AdminActions {
   std::uint64_t dropped_seen = 0;  ///< of the runner's count, already in the metric
 
   struct AskedPrediction {
-    UniqueFunction<void(Result<predict::Prediction>)> done;
+    UniqueFunction<void(Result<ExplainedPrediction>)> done;
     std::unique_ptr<net::Timer> deadline;
   };
   std::map<JobId, AskedPrediction> asked_predictions;

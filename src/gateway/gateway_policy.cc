@@ -71,7 +71,7 @@ void Gateway::Impl::saw_prediction(bool calibrated) {
 }
 
 void Gateway::Impl::predict(predict::RequestFeatures features,
-                            UniqueFunction<void(Result<predict::Prediction>)> done) {
+                            UniqueFunction<void(Result<ExplainedPrediction>)> done) {
   if (!prediction) {
     done(fail(ErrorCode::kUnsupported, "predict.mode is off, so nothing is predicted"));
     return;
@@ -81,7 +81,7 @@ void Gateway::Impl::predict(predict::RequestFeatures features,
     return;
   }
   const JobId id = next_id();
-  if (!prediction->predict(id, std::move(features))) {
+  if (!prediction->explain(id, std::move(features))) {
     done(fail(ErrorCode::kResourceExhausted, "the predictor's inbox is full"));
     return;
   }
@@ -97,8 +97,10 @@ void Gateway::Impl::prediction_arrived(JobId id, const predict::Prediction& resu
   if (const auto it = requests.find(id); it != requests.end()) {
     const auto request = it->second;
     request->predicted(result);
-    return;
   }
+}
+
+void Gateway::Impl::explanation_arrived(JobId id, const ExplainedPrediction& result) {
   auto node = asked_predictions.extract(id);
   if (!node.empty()) node.mapped().done(result);
 }

@@ -25,7 +25,11 @@ struct Observe {
   predict::RequestFeatures features;
   predict::Observation observation;
 };
-using Message = std::variant<predict::PredictRequest, Forget, Observe>;
+struct Explain {
+  JobId id;
+  predict::RequestFeatures features;
+};
+using Message = std::variant<predict::PredictRequest, Forget, Observe, Explain>;
 
 using Results = std::vector<std::pair<JobId, predict::Prediction>>;
 
@@ -33,6 +37,7 @@ using Results = std::vector<std::pair<JobId, predict::Prediction>>;
 /// gone.
 struct Delivery {
   PredictionRunner::OnResult handler;
+  PredictionRunner::OnExplained explained;
 };
 
 void load_model(predict::Predictor& predictor, const PredictionThreadOptions& options) {
@@ -89,12 +94,17 @@ class ThreadedPredictionRunner final : public PredictionRunner {
   }
 
   void on_result(OnResult handler) override { delivery_->handler = std::move(handler); }
+  void on_explained(OnExplained handler) override { delivery_->explained = std::move(handler); }
 
   bool predict(JobId id, predict::RequestFeatures features) override {
     // Results that the loop has not taken yet count against the same limit: the way back is bounded
     // too.
     if (undelivered_->load(std::memory_order_relaxed) >= options_.inbox_max) return refuse();
     return send(predict::PredictRequest{id, std::move(features)});
+  }
+
+  bool explain(JobId id, predict::RequestFeatures features) override {
+    return send(Explain{id, std::move(features)});
   }
 
   void forget(JobId id) override { send(Forget{id}); }
@@ -140,7 +150,7 @@ class ThreadedPredictionRunner final : public PredictionRunner {
         messages.swap(inbox_);
         stopping = stopping_;
       }
-      for (Message& message : messages) learned |= handle(message, batcher, clock.now());
+      for (Message& message : messages) learned |= handle(message, batcher, clock.now(), delivery);
       for (auto batch = batcher.take(clock.now()); !batch.empty();
            batch = batcher.take(clock.now())) {
         answer(batch, delivery);
@@ -155,13 +165,23 @@ class ThreadedPredictionRunner final : public PredictionRunner {
   }
 
   /// True if the predictor has learned something.
-  bool handle(Message& message, predict::Batcher& batcher, MonoTime now) {
+  bool handle(Message& message, predict::Batcher& batcher, MonoTime now,
+              const std::weak_ptr<Delivery>& delivery) {
     if (auto* request = std::get_if<predict::PredictRequest>(&message)) {
       if (!batcher.add(std::move(*request), now)) refuse();
       return false;
     }
     if (auto* forget = std::get_if<Forget>(&message)) {
       batcher.remove(forget->id);
+      return false;
+    }
+    if (auto* question = std::get_if<Explain>(&message)) {
+      auto answer = explained(*predictor_, question->features);
+      if (!answer) return false;
+      loop_.post([delivery, id = question->id, answer = std::move(*answer)] {
+        const auto target = delivery.lock();
+        if (target && target->explained) target->explained(id, answer);
+      });
       return false;
     }
     auto& observe = std::get<Observe>(message);

@@ -1,6 +1,8 @@
 // What an operator sees and changes, and how the gateway ends.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <boost/json.hpp>
 
 #include "gateway/support/world.h"
@@ -228,6 +230,7 @@ TEST_F(Admin, PredictAnswersWithTheLaw) {
   world.oracle.says = [](const predict::RequestFeatures&) {
     return predict::Prediction{length::LengthLaw::log_t(4, 1).value(), true};
   };
+  world.oracle.because = {{"word 'essay'", std::log(2.0)}};
   world.add_engine("a");
   world.start();
   const auto answer =
@@ -236,6 +239,9 @@ TEST_F(Admin, PredictAnswersWithTheLaw) {
   EXPECT_DOUBLE_EQ(answer.at("law").at("mu").to_number<double>(), 4);
   EXPECT_DOUBLE_EQ(answer.at("p90").to_number<double>(), 60) << "cut at the request's limit";
   EXPECT_EQ(answer.at("calibrated"), true);
+  const auto& influence = answer.at("influences").at(0);
+  EXPECT_EQ(influence.at("what"), "word 'essay'");
+  EXPECT_NEAR(influence.at("factor").to_number<double>(), 2, 1e-12);
   ask("POST", "/tailrace/v1/predict", "nonsense", 400);
 }
 

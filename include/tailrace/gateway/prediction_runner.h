@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tailrace/core/unique_function.h"
 #include "tailrace/net/event_loop.h"
@@ -18,9 +20,16 @@
 
 namespace tailrace::gateway {
 
+/// A law with the features that moved it most.
+struct ExplainedPrediction {
+  predict::Prediction prediction;
+  std::vector<predict::Influence> influences;
+};
+
 class PredictionRunner {
  public:
   using OnResult = UniqueFunction<void(JobId, const predict::Prediction&)>;
+  using OnExplained = UniqueFunction<void(JobId, const ExplainedPrediction&)>;
 
   /// Stops; the threaded runner saves the model first.
   virtual ~PredictionRunner() = default;
@@ -29,6 +38,11 @@ class PredictionRunner {
   virtual void on_result(OnResult handler) = 0;
   /// Asks for a law. False if the inbox is full: there will be no result.
   virtual bool predict(JobId id, predict::RequestFeatures features) = 0;
+  /// Where the results of `explain` go. Once, before the first call of it.
+  virtual void on_explained(OnExplained handler) = 0;
+  /// A law with its reasons, for somebody who asked and waits for no batch. False if the inbox is
+  /// full.
+  virtual bool explain(JobId id, predict::RequestFeatures features) = 0;
   /// The job has left; its result is no longer wanted (it may still come).
   virtual void forget(JobId id) = 0;
   /// A length became known. False if the inbox is full: the observation is lost.
@@ -37,6 +51,12 @@ class PredictionRunner {
   /// Requests given up so far because an inbox was full.
   virtual std::uint64_t dropped() const = 0;
 };
+
+inline constexpr std::size_t kInfluencesMax = 8;
+
+/// Law and reasons from one predictor; nothing where it has no law to give.
+std::optional<ExplainedPrediction> explained(predict::Predictor& predictor,
+                                             const predict::RequestFeatures& features);
 
 /// Runs on `loop`: a result is posted as soon as it is asked for.
 std::unique_ptr<PredictionRunner> make_inline_prediction_runner(

@@ -22,6 +22,12 @@ class OraclePredictor final : public predict::Predictor {
     }
     return result;
   }
+  std::vector<predict::Influence> explain(const predict::RequestFeatures&,
+                                          std::size_t limit) const override {
+    auto influences = oracle_.because;
+    influences.resize(std::min(influences.size(), limit));
+    return influences;
+  }
   void observe(const predict::RequestFeatures& features,
                const predict::Observation& observation) override {
     oracle_.heard.push_back({features, observation});

@@ -84,6 +84,7 @@ struct Reply {
 /// What the test's predictor says and hears.
 struct Oracle {
   std::function<std::optional<predict::Prediction>(const predict::RequestFeatures&)> says;
+  std::vector<predict::Influence> because;
   struct Heard {
     predict::RequestFeatures features;
     predict::Observation observation;
