@@ -35,9 +35,9 @@ struct FamilyFit {
   Family family = Family::kLogT;
   std::optional<LengthLaw> law;  ///< nothing where the likelihood has no maximum
   std::string degenerate;        ///< why not; empty otherwise
-  bool at_bound = false;         ///< free nu ended at a bound
+  bool at_bound = false;         ///< free nu ended at a bound, or Lomax at its exponential limit
   int parameters = 0;            ///< estimated from the sample
-  double loglik = 0;
+  double loglik = 0;             ///< these three only with a law
   double aic = 0;
   double bic = 0;
 };
@@ -47,10 +47,15 @@ struct FamilyFit {
 /// log-t parts.
 Result<FamilyFit> fit_family(Family family, const LengthSample& sample,
                              const FitOptions& options = {});
+/// Several families in the order given, the sample sorted and logged once.
+Result<std::vector<FamilyFit>> fit_families(std::span<const Family> families,
+                                            const LengthSample& sample,
+                                            const FitOptions& options = {});
 
 /// Does the likelihood of a t law on the log scale grow without bound as sigma → 0? Exactly when k
 /// identical values among n satisfy k/n > nu/(nu + 1) (facts: Kent and Tyler; 16 of 20 at nu
-/// = 3.5). Values at the cap are censored and do not count as identical.
+/// = 3.5). Values at the cap are censored: they count among n but not as identical. False for a
+/// sample that `fit_family` would reject.
 bool log_t_degenerate(const LengthSample& sample, double nu);
 
 /// Kaplan-Meier masses on log-spaced bins (single tokens first), smoothed by `pseudo_count`
