@@ -1,0 +1,274 @@
+#include "tailrace/report/figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+
+namespace tailrace::report {
+namespace {
+
+constexpr double kWidth = 720, kHeight = 400;
+constexpr double kLeft = 64, kRight = 16, kTop = 40, kBottom = 52;
+/// Curves higher than this many times the highest bar are cut: a spike would flatten the bars.
+constexpr double kHeadroom = 1.6;
+
+struct Style {
+  std::string_view colour;
+  std::string_view dashes;
+};
+// Okabe and Ito's colours, dark enough on white.
+constexpr std::array<Style, 8> kStyles{{{"#0072B2", ""},
+                                        {"#D55E00", "8 3"},
+                                        {"#009E73", "2 3"},
+                                        {"#CC79A7", "8 3 2 3"},
+                                        {"#000000", "4 4"},
+                                        {"#E69F00", "12 4"},
+                                        {"#56B4E9", "1 4"},
+                                        {"#7A5C00", "6 2 1 2 1 2"}}};
+constexpr std::string_view kBarColour = "#C8CDD2";
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        // Control characters are no XML, escaped or not.
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+/// From values to positions on one side of the chart.
+class Scale {
+ public:
+  Scale(double low, double high, double from, double to, bool logarithmic)
+      : low_(logarithmic ? std::log10(low) : low),
+        high_(logarithmic ? std::log10(high) : high),
+        from_(from),
+        to_(to),
+        logarithmic_(logarithmic) {
+    if (!(high_ > low_)) high_ = low_ + 1;
+  }
+
+  double at(double value) const {
+    const double v = logarithmic_ ? std::log10(value) : value;
+    return from_ + (to_ - from_) * (v - low_) / (high_ - low_);
+  }
+
+  /// Round values within the range, some five of them.
+  std::vector<double> ticks() const { return logarithmic_ ? log_ticks() : linear_ticks(); }
+
+ private:
+  std::vector<double> linear_ticks() const {
+    const double rough = (high_ - low_) / 5;
+    const double power = std::pow(10, std::floor(std::log10(rough)));
+    const double step = power * (rough <= power       ? 1
+                                 : rough <= 2 * power ? 2
+                                 : rough <= 5 * power ? 5
+                                                      : 10);
+    std::vector<double> out;
+    for (double k = std::ceil(low_ / step - 1e-9); k * step <= high_ + 1e-9 * step; ++k) {
+      out.push_back(k * step);
+    }
+    return out;
+  }
+
+  std::vector<double> log_ticks() const {
+    const bool few_decades = high_ - low_ < 2.5;
+    std::vector<double> out;
+    for (double e = std::floor(low_); e <= high_; ++e) {
+      for (const double m : {1.0, 2.0, 5.0}) {
+        const double v = std::pow(10, e) * m;
+        const double l = std::log10(v);
+        if (l >= low_ - 1e-9 && l <= high_ + 1e-9 && (m == 1 || few_decades)) out.push_back(v);
+      }
+    }
+    return out;
+  }
+
+  double low_, high_, from_, to_;
+  bool logarithmic_;
+};
+
+struct Range {
+  double low = 0, high = 1;
+};
+
+Range x_range(const Figure& figure) {
+  Range range{INFINITY, -INFINITY};
+  const auto add = [&](double v) {
+    if (!std::isfinite(v) || (figure.x.logarithmic && v <= 0)) return;
+    range.low = std::min(range.low, v);
+    range.high = std::max(range.high, v);
+  };
+  for (const double edge : figure.bars.edges) add(edge);
+  for (const FigureLine& line : figure.lines) {
+    for (const double x : line.x) add(x);
+  }
+  if (!(range.low <= range.high)) return {1, 10};
+  if (range.low == range.high) return {range.low / 2, range.high * 2};
+  return range;
+}
+
+double y_top(const Figure& figure) {
+  double bars = 0;
+  double lines = 0;
+  for (const double h : figure.bars.heights) bars = std::max(bars, h);
+  for (const FigureLine& line : figure.lines) {
+    for (const double y : line.y) {
+      if (std::isfinite(y)) lines = std::max(lines, y);
+    }
+  }
+  const double top = bars > 0 ? std::clamp(lines, bars, bars * kHeadroom) : lines;
+  return top > 0 ? top * 1.05 : 1;
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const Figure& figure)
+      : figure_(figure),
+        x_(x_range(figure).low, x_range(figure).high, kLeft, kWidth - kRight, figure.x.logarithmic),
+        y_(0, y_top(figure), kHeight - kBottom, kTop, false) {}
+
+  std::string text() {
+    add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" )"
+        R"(role="img" aria-labelledby="title desc" font-family="sans-serif" font-size="12">)"
+        "\n",
+        kWidth, kHeight);
+    add("<title id=\"title\">{}</title>\n<desc id=\"desc\">{}</desc>\n", escaped(figure_.title),
+        escaped(figure_.description));
+    add("<rect width=\"{}\" height=\"{}\" fill=\"#FFFFFF\"/>\n", kWidth, kHeight);
+    add("<clipPath id=\"plot\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n",
+        kLeft, kTop, kWidth - kLeft - kRight, kHeight - kTop - kBottom);
+    label(kLeft, 22, "start", figure_.title, R"( font-size="15" font-weight="bold")");
+    axes();
+    add("<g clip-path=\"url(#plot)\">\n");
+    bars();
+    for (const FigureLine& line : figure_.lines) curve(line);
+    add("</g>\n");
+    legend();
+    add("</svg>\n");
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+  }
+
+  void label(double x, double y, std::string_view anchor, std::string_view text,
+             std::string_view more = "") {
+    add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"#222222\"{}>{}</text>\n", x, y,
+        anchor, more, escaped(text));
+  }
+
+  void axes() {
+    const double bottom = kHeight - kBottom;
+    for (const double tick : y_.ticks()) {
+      add(R"(<line x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}" stroke="#E3E6E9"/>)"
+          "\n",
+          kLeft, kWidth - kRight, y_.at(tick), y_.at(tick));
+      label(kLeft - 6, y_.at(tick) + 4, "end", fmt::format("{:.6g}", tick));
+    }
+    for (const double tick : x_.ticks()) {
+      add(R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" stroke="#222222"/>)"
+          "\n",
+          x_.at(tick), bottom, bottom + 4);
+      label(x_.at(tick), bottom + 18, "middle", fmt::format("{:.6g}", tick));
+    }
+    add(R"(<path d="M{0} {1}V{2}H{3}" fill="none" stroke="#222222"/>)"
+        "\n",
+        kLeft, kTop, bottom, kWidth - kRight);
+    label((kLeft + kWidth - kRight) / 2, kHeight - 12, "middle", figure_.x.title);
+    label(0, 0, "middle", figure_.y.title,
+          fmt::format(R"x( transform="translate(16 {}) rotate(-90)")x", (kTop + bottom) / 2));
+  }
+
+  void bars() {
+    const FigureBars& bars = figure_.bars;
+    for (std::size_t i = 0; i < bars.heights.size() && i + 1 < bars.edges.size(); ++i) {
+      if (!(bars.heights[i] > 0)) continue;
+      const double left = x_.at(bars.edges[i]);
+      const double top = y_.at(bars.heights[i]);
+      add(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="{}" stroke="#FFFFFF" stroke-width="0.5"/>)"
+          "\n",
+          left, top, x_.at(bars.edges[i + 1]) - left, y_.at(0) - top, kBarColour);
+    }
+  }
+
+  void curve(const FigureLine& line) {
+    const Style& style = kStyles[line.style % kStyles.size()];
+    const std::size_t n = std::min(line.x.size(), line.y.size());
+    if (n == 1) {
+      add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="none" stroke="{}" stroke-width="2"/>)"
+          "\n",
+          x_.at(line.x[0]), y_.at(line.y[0]), style.colour);
+      return;
+    }
+    std::string path;
+    bool pen_up = true;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!std::isfinite(line.x[i]) || !std::isfinite(line.y[i])) {
+        pen_up = true;
+        continue;
+      }
+      fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", pen_up ? 'M' : 'L',
+                     x_.at(line.x[i]), y_.at(line.y[i]));
+      pen_up = false;
+    }
+    add(R"(<path d="{}" fill="none" stroke="{}" stroke-width="2" stroke-dasharray="{}"/>)"
+        "\n",
+        path, style.colour, style.dashes);
+  }
+
+  void legend() {
+    constexpr double kRow = 17, kSwatch = 26, kX = kWidth - 190;
+    double y = kTop + 10;
+    if (!figure_.bars.label.empty()) {
+      add(R"(<rect x="{}" y="{}" width="{}" height="10" fill="{}"/>)"
+          "\n",
+          kX, y - 5, kSwatch, kBarColour);
+      label(kX + kSwatch + 6, y + 4, "start", figure_.bars.label);
+      y += kRow;
+    }
+    for (const FigureLine& line : figure_.lines) {
+      if (line.label.empty()) continue;
+      const Style& style = kStyles[line.style % kStyles.size()];
+      add(R"(<line x1="{}" x2="{}" y1="{}" y2="{}" stroke="{}" stroke-width="2" stroke-dasharray="{}"/>)"
+          "\n",
+          kX, kX + kSwatch, y, y, style.colour, style.dashes);
+      label(kX + kSwatch + 6, y + 4, "start", line.label);
+      y += kRow;
+    }
+  }
+
+  const Figure& figure_;
+  Scale x_;
+  Scale y_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string svg(const Figure& figure) {
+  return Drawing(figure).text();
+}
+
+}  // namespace tailrace::report
