@@ -11,6 +11,8 @@ inline constexpr double kTieQuantile90 = 1.576576605136405068;  ///< P(T ≤ it)
 
 double t_density(double z, double nu);
 double t_survival(double z, double nu);  ///< P(T > z)
+/// t_survival(z, kTieNu), ten times faster: relative error ≤ 1e-11 for z ≥ 0, absolute below.
+double tie_t_survival(double z);
 double t_quantile(double p, double nu);  ///< a constant for TIE's own level and nu
 
 }  // namespace tailrace::length
