@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   add_predict(app, exit_code);
   add_engine(app, exit_code);
   add_load(app, exit_code);
+  add_evaluate(app, exit_code);
   add_version(app, exit_code);
   if (argc > 1 && names_no_command(app, argv[1])) {
     fmt::print(stderr, "tailrace: there is no command \"{}\"; tailrace --help lists them\n",
