@@ -116,6 +116,17 @@ function(tailrace_benchmarks)
   endforeach()
 endfunction()
 
+# tools/<name>.cc → build/bin/<name>: writes a committed table. Built on request only.
+function(tailrace_generators)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/*.cc)
+  foreach(source ${sources})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} EXCLUDE_FROM_ALL ${source})
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${name} PRIVATE tailrace::length)
+  endforeach()
+endfunction()
+
 # fuzz/<name>_fuzz.cc → with TAILRACE_FUZZ a libFuzzer program; always a replay of fuzz/corpus/<name>/ as a test.
 function(tailrace_fuzzers)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/fuzz/*_fuzz.cc)

@@ -1,33 +1,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "length/order_statistics.h"
 #include "tailrace/length/goodness.h"
 
 namespace tailrace::length {
 namespace {
 
 constexpr std::size_t kLeastTail = 5;  // values behind a tail index
-
-/// Between order statistics, linearly (type 7, the usual default of statistics software).
-double quantile_of_sorted(const std::vector<double>& ascending, double p) {
-  const double rank = p * static_cast<double>(ascending.size() - 1);
-  const auto below = static_cast<std::size_t>(rank);
-  const std::size_t above = std::min(below + 1, ascending.size() - 1);
-  const double part = rank - static_cast<double>(below);
-  return ascending[below] + part * (ascending[above] - ascending[below]);
-}
-
-/// Of the sum, held by the largest tenth; a tenth that ends inside a value takes its part of it.
-double share_of_top_tenth(const std::vector<double>& ascending, double sum) {
-  double left = static_cast<double>(ascending.size()) / 10;
-  double held = 0;
-  for (std::size_t i = ascending.size(); left > 0; --i) {
-    const double part = std::min(1.0, left);
-    held += part * ascending[i - 1];
-    left -= part;
-  }
-  return held / sum;
-}
 
 /// Hill's estimator over the largest tenth. A censored value adds its distance but counts for no
 /// ending, as in any exponential sample (ln X beyond a high threshold is one).
@@ -75,7 +55,7 @@ SampleShape describe_sample(const LengthSample& sample) {
   shape.p50 = quantile_of_sorted(lengths, 0.5);
   shape.p90 = quantile_of_sorted(lengths, 0.9);
   shape.p99 = quantile_of_sorted(lengths, 0.99);
-  shape.top_tenth_share = share_of_top_tenth(lengths, sum);
+  shape.top_tenth_share = sum_of_top_tenth(lengths) / sum;
   shape.tail_index = hill_index(lengths, sample.cap);
   return shape;
 }

@@ -31,16 +31,20 @@ double ks_p_value(double d, std::size_t n);
 /// chance: F counts as 1e-16 at least, 1 − F as 1e-300.
 double ad_distance(const LengthSample& sample, const LengthLaw& law);
 
-/// P(D ≥ d) when the family's parameters were fitted to the same n complete values; nothing for a
-/// family whose null law depends on its shape, or beyond the table (n < 5; with censoring).
-/// `nu`: of log-t; tabulated for 3.5.
+/// P(D ≥ d), P(A² ≥ a2) when the family's parameters were fitted by maximum likelihood to the same
+/// n complete values; between 0.001 and 0.999, where the tables end. For log-t of nu 3.5,
+/// log-normal, Weibull and exponential, whose null laws do not depend on the parameters; nothing
+/// for the others, for another nu (or none: fitted too), and for n < 5. Continuous values: see
+/// ks_distance on ties.
 std::optional<double> ks_p_value_fitted(Family family, std::optional<double> nu, double d,
                                         std::size_t n);
 std::optional<double> ad_p_value_fitted(Family family, std::optional<double> nu, double a2,
                                         std::size_t n);
 
-/// Both p-values by `resamples` samples drawn from the fitted law, rounded up to whole tokens where
-/// the sample is whole, cut at its cap, and fitted again. Same rng, same answer.
+/// Both p-values by samples drawn from the fitted law, rounded up to whole tokens where all lengths
+/// are whole, cut at the sample's cap, and fitted again: p = (1 + #{D* ≥ D}) / (resamples + 1). A
+/// resample without a maximum is drawn again, so p is among samples that can be fitted, as this one
+/// was; nothing where there is no law or three draws in four have no fit. Same rng, same answer.
 struct BootstrapP {
   double ks = 0;
   double ad = 0;

@@ -1,0 +1,96 @@
+#include "tailrace/length/sample_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tailrace/length/sample.h"
+
+namespace tailrace::length {
+namespace {
+
+constexpr Family kAll[] = {Family::kLogT,    Family::kLogNormal,   Family::kGamma,
+                           Family::kWeibull, Family::kExponential, Family::kLomax};
+
+LengthSample answers(int n, std::optional<double> cap = std::nullopt) {
+  const LengthLaw law = LengthLaw::log_t(5, 0.6).value();
+  Rng rng(51);
+  LengthSample out{"prompt", {}, cap};
+  for (int i = 0; i < n; ++i) {
+    const double length = std::ceil(sample(law, rng));
+    out.lengths.push_back(cap ? std::min(length, *cap) : length);
+  }
+  return out;
+}
+
+TEST(SampleFit, MeasuresEveryFamilyInTheOrderAskedFor) {
+  const LengthSample sample = answers(60);
+  const SampleFit fit = fit_sample(sample, kAll, {}, 0, Rng(1)).value();
+  EXPECT_EQ(fit.id, "prompt");
+  EXPECT_EQ(fit.shape.n, 60u);
+  EXPECT_FALSE(fit.degenerate);
+  ASSERT_EQ(fit.fits.size(), std::size(kAll));
+  for (std::size_t i = 0; i < fit.fits.size(); ++i) {
+    const FittedFamily& family = fit.fits[i];
+    EXPECT_EQ(family.fit.family, kAll[i]);
+    if (!family.fit.law) continue;
+    EXPECT_EQ(family.ks_d.value(), ks_distance(sample, *family.fit.law));
+    EXPECT_EQ(family.ks_p.value(), ks_p_value(*family.ks_d, 60));
+    EXPECT_EQ(family.ad.value(), ad_distance(sample, *family.fit.law));
+    EXPECT_FALSE(family.by_bootstrap);
+    const bool tabulated = kAll[i] != Family::kGamma && kAll[i] != Family::kLomax;
+    EXPECT_EQ(family.ks_p_fitted.has_value(), tabulated) << family_name(kAll[i]);
+    EXPECT_EQ(family.ad_p_fitted.has_value(), tabulated) << family_name(kAll[i]);
+  }
+  EXPECT_TRUE(fit.fits[0].fit.law);
+}
+
+TEST(SampleFit, GivesEveryFamilyAFittedPValueByBootstrap) {
+  const SampleFit fit = fit_sample(answers(40), kAll, {}, 50, Rng(1)).value();
+  for (const FittedFamily& family : fit.fits) {
+    if (!family.fit.law) continue;
+    EXPECT_TRUE(family.by_bootstrap) << family_name(family.fit.family);
+    EXPECT_GT(family.ks_p_fitted.value(), 0);
+  }
+}
+
+TEST(SampleFit, BootstrapsAFamilyAlikeWhateverElseIsAskedFor) {
+  const Family alone[] = {Family::kWeibull};
+  const SampleFit all = fit_sample(answers(40), kAll, {}, 50, Rng(1)).value();
+  const SampleFit one = fit_sample(answers(40), alone, {}, 50, Rng(1)).value();
+  EXPECT_EQ(one.fits[0].ks_p_fitted.value(), all.fits[3].ks_p_fitted.value());
+  EXPECT_EQ(one.fits[0].ad_p_fitted.value(), all.fits[3].ad_p_fitted.value());
+}
+
+TEST(SampleFit, HasNoTabulatedPValueForCensoredOrFreeNuFits) {
+  const Family log_t[] = {Family::kLogT};
+  const SampleFit censored = fit_sample(answers(60, 150), log_t, {}, 0, Rng(1)).value();
+  ASSERT_GT(censored.shape.n_capped, 0u);
+  EXPECT_TRUE(censored.fits[0].ks_p);
+  EXPECT_FALSE(censored.fits[0].ks_p_fitted);
+  EXPECT_FALSE(censored.fits[0].ad_p_fitted);
+  FitOptions free;
+  free.nu = std::nullopt;
+  EXPECT_FALSE(fit_sample(answers(60), log_t, free, 0, Rng(1)).value().fits[0].ks_p_fitted);
+}
+
+TEST(SampleFit, ReportsAnAtomAsDegenerateAndFitsWhatCanBeFitted) {
+  LengthSample sample{"atom", std::vector<double>(16, 2048), std::nullopt};
+  for (const double other : {1384.0, 1281.0, 1216.0, 1057.0}) sample.lengths.push_back(other);
+  const SampleFit fit = fit_sample(sample, kAll, {}, 20, Rng(1)).value();
+  EXPECT_TRUE(fit.degenerate);
+  EXPECT_FALSE(fit.fits[0].fit.law);
+  EXPECT_FALSE(fit.fits[0].ks_d);
+  EXPECT_TRUE(fit.fits[1].ks_d);
+}
+
+TEST(SampleFit, RefusesWhatCannotBeALength) {
+  const LengthSample sample{"bad", {12, -3}, std::nullopt};
+  const auto fit = fit_sample(sample, kAll, {}, 0, Rng(1));
+  ASSERT_FALSE(fit);
+  EXPECT_EQ(fit.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(fit.error().message.find("-3"), std::string::npos) << fit.error().message;
+}
+
+}  // namespace
+}  // namespace tailrace::length
