@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "length/families.h"
+#include "length/inverse_table.h"
 #include "length/moment_table.h"
 #include "length/quadrature.h"
 #include "length/student_t.h"
@@ -284,6 +285,7 @@ CappedMoments LengthLaw::capped_moments_fast(double cap) const {
 
 void LengthLaw::warm_up() {
   (void)moment_table();
+  (void)inverse_table();
 }
 
 double LengthLaw::mean_residual(Tokens age, Tokens cap) const {
@@ -323,11 +325,21 @@ double LengthLaw::ratio_index(Tokens cap) const {
 }
 
 double LengthLaw::mean_inverse_fast(Tokens cap) const {
+  TAILRACE_CHECK(cap.count() >= 1);
+  if (const LogT* law = as_log_t()) {
+    if (const auto found = inverse_table().find(*law, static_cast<double>(cap.count())))
+      return *found;
+  }
   return mean_inverse(cap);
 }
 
 double LengthLaw::ratio_index_fast(Tokens cap) const {
-  return capped_moments_fast(static_cast<double>(cap.count())).mean / mean_inverse_fast(cap);
+  const auto limit = static_cast<double>(cap.count());
+  if (const LogT* law = as_log_t()) {
+    if (const auto found = moment_table().find(*law, limit))
+      return found->mean / mean_inverse_fast(cap);
+  }
+  return capped_mean(limit) / mean_inverse_fast(cap);
 }
 
 }  // namespace tailrace::length

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "length/cubic_axis.h"
 #include "length/quadrature.h"
 #include "length/student_t.h"
 
@@ -19,62 +20,18 @@ constexpr int kRows = 128;
 constexpr int kColumns = 400;
 constexpr int kBodyNodes = 512;
 constexpr double kSigmaMin = 0.0099;
-constexpr double kSigmaMax = 2.55;
+constexpr double kSigmaMax = 3.05;
 constexpr double kUMin = -12.6;
 constexpr double kUMax = 18.2;
 
-struct Axis {
-  double first;  ///< the value at node 0
-  double step;
-  double at(int node) const { return first + step * node; }
-};
-
-/// An axis of `nodes` nodes that serves [lo, hi] with one spare node below and two above.
-Axis make_axis(double lo, double hi, int nodes) {
-  const double step = (hi - lo) / (nodes - 4);
-  return {lo - step, step};
-}
-
-const Axis kRoot = make_axis(std::sqrt(kSigmaMin), std::sqrt(kSigmaMax), kRows);
-const Axis kU = make_axis(kUMin, kUMax, kColumns);
-const Axis kBodyRoot = make_axis(std::sqrt(kSigmaMin), std::sqrt(kSigmaMax), kBodyNodes);
-
-/// Stretches the neighbourhood of the median, where the mean turns from e^mu to the cap within a
-/// sigma.
-double column_coordinate(double a, double sigma) {
-  const double z = a / sigma;
-  return a + 6 * z / (1 + std::sqrt(1 + z * z));
-}
-
-/// The a at which column_coordinate is u: it rises monotonously in a, between u − 6 and u + 6.
-double invert_column_coordinate(double u, double sigma) {
-  double lo = u - 6;
-  double hi = u + 6;
-  for (int i = 0; i < 80 && hi - lo > 1e-15 * (1 + std::fabs(lo)); ++i) {
-    const double middle = 0.5 * (lo + hi);
-    (column_coordinate(middle, sigma) < u ? lo : hi) = middle;
-  }
-  return 0.5 * (lo + hi);
-}
+const CubicAxis kRoot = CubicAxis::serving(std::sqrt(kSigmaMin), std::sqrt(kSigmaMax), kRows);
+const CubicAxis kU = CubicAxis::serving(kUMin, kUMax, kColumns);
+const CubicAxis kBodyRoot =
+    CubicAxis::serving(std::sqrt(kSigmaMin), std::sqrt(kSigmaMax), kBodyNodes);
 
 /// A smooth stand-in for min(a, 0), which ln(E/e^mu) approaches on both sides.
 double asymptote(double a, double sigma) {
   return 0.5 * (a - std::sqrt(a * a + sigma * sigma));
-}
-
-struct Cell {
-  int first;                      ///< the first of four nodes
-  std::array<double, 4> weights;  ///< Lagrange's, of those nodes
-};
-
-Cell locate(const Axis& axis, double x) {
-  const double position = (x - axis.first) / axis.step;
-  const int node = static_cast<int>(position);
-  const double t = position - node;
-  const double t1 = t - 1;
-  const double t2 = t - 2;
-  const double tp = t + 1;
-  return {node - 1, {-t * t1 * t2 / 6, tp * t1 * t2 / 2, -tp * t * t2 / 2, tp * t * t1 / 6}};
 }
 
 }  // namespace
@@ -105,21 +62,14 @@ std::optional<CappedMoments> MomentTable::find(const LogT& law, double cap) cons
   if (!(u >= kUMin && u <= kUMax)) return std::nullopt;
 
   const double root = std::sqrt(sigma);
-  const Cell row = locate(kRoot, root);
-  const Cell column = locate(kU, u);
-  const double* entry =
-      log_excess_.data() + static_cast<std::size_t>(row.first) * kColumns + column.first;
-  double log_excess = 0;
-  for (std::size_t i = 0; i < 4; ++i, entry += kColumns) {
-    const auto& w = column.weights;
-    log_excess +=
-        row.weights[i] * (w[0] * entry[0] + w[1] * entry[1] + w[2] * entry[2] + w[3] * entry[3]);
-  }
+  const CubicCell row = kRoot.locate(root);
+  const CubicCell column = kU.locate(u);
+  const double log_excess = interpolate(log_excess_.data(), kColumns, row, column);
   const double scale = std::exp(law.mu);
   const double mean = std::min(cap, scale * std::exp(log_excess + asymptote(a, sigma)));
   if (a <= sigma * kTieQuantile90) return CappedMoments{mean, cap};
 
-  const Cell body = locate(kBodyRoot, root);
+  const CubicCell body = kBodyRoot.locate(root);
   const double* moment = body_moments_.data() + body.first;
   const auto& w = body.weights;
   const double below =

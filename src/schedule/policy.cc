@@ -88,7 +88,7 @@ class Ratio final : public BySize {
  private:
   double size_of(const length::LengthLaw& law, const Job& job) const override {
     const Tokens cap{std::max<std::int64_t>(1, job.cap.count())};
-    return law.capped_moments_fast(cap_of(job)).mean / law.mean_inverse(cap);
+    return law.ratio_index_fast(cap);
   }
   // A length that is certainly the cap has E[L]/E[1/L] = cap².
   double size_at_cap(double cap) const override { return cap * cap; }
