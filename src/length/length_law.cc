@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "length/families.h"
 #include "length/inverse_table.h"
 #include "length/moment_table.h"
+#include "length/monotone_root.h"
 #include "length/quadrature.h"
-#include "length/student_t.h"
 #include "length/whole_tokens.h"
 #include "tailrace/core/check.h"
 #include "tailrace/length/binned.h"
@@ -29,14 +30,38 @@ struct Overloaded : Fs... {
   using Fs::operator()...;
 };
 
-using SharedBins = std::shared_ptr<const Binned>;
-using SharedMixture = std::shared_ptr<const Mixture>;
+/// Keeps a quantile that a double cannot hold finite and above 0.
+double bounded(double tokens) {
+  return std::clamp(tokens, std::numeric_limits<double>::min(), std::numeric_limits<double>::max());
+}
 
-Result<void> positive(const char* name, double value, const char* example) {
-  if (value > 0 && std::isfinite(value)) return {};
+constexpr double kLeastShape = 1e-6;  // beyond either, one token's law or none, to every digit
+constexpr double kGreatestShape = 1e12;
+constexpr double kLeastScale = 1e-290;  // a scale over a cap, or a cap over it, stays a double
+constexpr double kGreatestScale = 1e290;
+
+Result<void> within(const char* name, double value, double least, double most,
+                    const char* example) {
+  if (value >= least && value <= most) return {};
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{}: {} is out of range; give a finite number greater than 0, such as {}",
-                          name, value, example));
+              fmt::format("{}: {} is out of range; give a number from {} to {}, such as {}", name,
+                          value, least, most, example));
+}
+
+Result<void> check_shape(double shape) {
+  return within("shape", shape, kLeastShape, kGreatestShape, "1.5");
+}
+
+Result<void> check_scale(double scale) {
+  return within("scale", scale, kLeastScale, kGreatestScale, "100");
+}
+
+Result<void> check_sigma(double sigma) {
+  if (sigma > 0 && std::isfinite(sigma)) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("sigma: {} is out of range; give a finite scale of ln(tokens) greater "
+                          "than 0, such as 0.75",
+                          sigma));
 }
 
 Result<void> check_mu(double mu) {
@@ -48,26 +73,43 @@ Result<void> check_mu(double mu) {
                   mu));
 }
 
-/// Where a mixture's or any law's survival falls to `alive`, between two points that enclose it.
-double bisect_survival(const LengthLaw& law, double alive, double low, double high) {
-  for (int i = 0; i < 200 && high - low > 1e-13 * high; ++i) {
-    const double middle = 0.5 * (low + high);
-    (law.survival(middle) > alive ? low : high) = middle;
-  }
-  return 0.5 * (low + high);
+/// E[min(X, hi); X > lo].
+double tail_moment(const LengthLaw& law, double lo, double hi) {
+  return law.visit(Overloaded{
+      [&](const Binned& bins) { return bins.tail_moment(lo, hi); },
+      [&](const Mixture& parts) {
+        return parts.weight * tail_moment(parts.first, lo, hi) +
+               (1 - parts.weight) * tail_moment(parts.second, lo, hi);
+      },
+      [&](const auto& plain) { return tail_moment_of(plain, lo, hi); },
+  });
+}
+
+/// Between the two parts' own quantiles, from the side that keeps its digits.
+double quantile_of(const Mixture& mixture, const LengthLaw& whole, double p) {
+  if (mixture.weight == 0) return mixture.second.quantile(p);
+  if (mixture.weight == 1) return mixture.first.quantile(p);
+  const double a = std::log(mixture.first.quantile(p));
+  const double b = std::log(mixture.second.quantile(p));
+  const auto excess = [&](double u) {
+    const double tokens = std::exp(u);
+    const double slope = tokens * whole.density(tokens);
+    if (p < 0.5) {
+      const double below = whole.cdf(tokens);
+      return ValueAndSlope{std::log(below / p), slope / below};
+    }
+    const double above = whole.survival(tokens);
+    return ValueAndSlope{-std::log(above / (1 - p)), slope / above};
+  };
+  const auto [low, high] = std::minmax(a, b);
+  return std::exp(monotone_root(excess, low, high, mixture.weight * a + (1 - mixture.weight) * b));
 }
 
 }  // namespace
 
 Result<LengthLaw> LengthLaw::log_t(double mu, double sigma, double nu) {
   if (const auto ok = check_mu(mu); !ok) return fail(ok.error());
-  if (!(sigma > 0 && std::isfinite(sigma))) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("sigma: {} is out of range; give a finite scale of ln(tokens) greater than 0, "
-                    "such as 0.75",
-                    sigma));
-  }
+  if (const auto ok = check_sigma(sigma); !ok) return fail(ok.error());
   if (!(nu >= kLeastNu && nu <= kGreatestNu)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("nu: {} is out of range; give degrees of freedom from {} to {}, such "
@@ -79,30 +121,30 @@ Result<LengthLaw> LengthLaw::log_t(double mu, double sigma, double nu) {
 
 Result<LengthLaw> LengthLaw::log_normal(double mu, double sigma) {
   if (const auto ok = check_mu(mu); !ok) return fail(ok.error());
-  if (const auto ok = positive("sigma", sigma, "0.75"); !ok) return fail(ok.error());
+  if (const auto ok = check_sigma(sigma); !ok) return fail(ok.error());
   return LengthLaw(LogNormal{mu, sigma});
 }
 
 Result<LengthLaw> LengthLaw::gamma(double shape, double scale) {
-  if (const auto ok = positive("shape", shape, "2"); !ok) return fail(ok.error());
-  if (const auto ok = positive("scale", scale, "100"); !ok) return fail(ok.error());
+  if (const auto ok = check_shape(shape); !ok) return fail(ok.error());
+  if (const auto ok = check_scale(scale); !ok) return fail(ok.error());
   return LengthLaw(Gamma{shape, scale});
 }
 
 Result<LengthLaw> LengthLaw::weibull(double shape, double scale) {
-  if (const auto ok = positive("shape", shape, "1.5"); !ok) return fail(ok.error());
-  if (const auto ok = positive("scale", scale, "100"); !ok) return fail(ok.error());
+  if (const auto ok = check_shape(shape); !ok) return fail(ok.error());
+  if (const auto ok = check_scale(scale); !ok) return fail(ok.error());
   return LengthLaw(Weibull{shape, scale});
 }
 
 Result<LengthLaw> LengthLaw::exponential(double scale) {
-  if (const auto ok = positive("scale", scale, "100"); !ok) return fail(ok.error());
+  if (const auto ok = check_scale(scale); !ok) return fail(ok.error());
   return LengthLaw(Exponential{scale});
 }
 
 Result<LengthLaw> LengthLaw::lomax(double shape, double scale) {
-  if (const auto ok = positive("shape", shape, "2"); !ok) return fail(ok.error());
-  if (const auto ok = positive("scale", scale, "100"); !ok) return fail(ok.error());
+  if (const auto ok = check_shape(shape); !ok) return fail(ok.error());
+  if (const auto ok = check_scale(scale); !ok) return fail(ok.error());
   return LengthLaw(Lomax{shape, scale});
 }
 
@@ -162,18 +204,16 @@ std::string_view family_name(Family family) {
 
 std::vector<Parameter> LengthLaw::parameters() const {
   using List = std::vector<Parameter>;
-  return std::visit(
-      Overloaded{
-          [](const LogT& l) { return List{{"mu", l.mu}, {"sigma", l.sigma}, {"nu", l.nu}}; },
-          [](const LogNormal& l) { return List{{"mu", l.mu}, {"sigma", l.sigma}}; },
-          [](const Gamma& l) { return List{{"shape", l.shape}, {"scale", l.scale}}; },
-          [](const Weibull& l) { return List{{"shape", l.shape}, {"scale", l.scale}}; },
-          [](const Exponential& l) { return List{{"scale", l.scale}}; },
-          [](const Lomax& l) { return List{{"shape", l.shape}, {"scale", l.scale}}; },
-          [](const SharedBins&) { return List{}; },
-          [](const SharedMixture& l) { return List{{"weight", l->weight}}; },
-      },
-      law_);
+  return visit(Overloaded{
+      [](const LogT& l) { return List{{"mu", l.mu}, {"sigma", l.sigma}, {"nu", l.nu}}; },
+      [](const LogNormal& l) { return List{{"mu", l.mu}, {"sigma", l.sigma}}; },
+      [](const Gamma& l) { return List{{"shape", l.shape}, {"scale", l.scale}}; },
+      [](const Weibull& l) { return List{{"shape", l.shape}, {"scale", l.scale}}; },
+      [](const Exponential& l) { return List{{"scale", l.scale}}; },
+      [](const Lomax& l) { return List{{"shape", l.shape}, {"scale", l.scale}}; },
+      [](const Binned&) { return List{}; },
+      [](const Mixture& l) { return List{{"weight", l.weight}}; },
+  });
 }
 
 std::string LengthLaw::describe() const {
@@ -192,12 +232,12 @@ std::string LengthLaw::describe() const {
 }
 
 const Binned* LengthLaw::as_binned() const {
-  const auto* found = std::get_if<SharedBins>(&law_);
+  const auto* found = std::get_if<std::shared_ptr<const Binned>>(&law_);
   return found ? found->get() : nullptr;
 }
 
 const Mixture* LengthLaw::as_mixture() const {
-  const auto* found = std::get_if<SharedMixture>(&law_);
+  const auto* found = std::get_if<std::shared_ptr<const Mixture>>(&law_);
   return found ? found->get() : nullptr;
 }
 
@@ -210,55 +250,52 @@ bool operator==(const LengthLaw& a, const LengthLaw& b) {
 
 double LengthLaw::survival(double tokens) const {
   if (!(tokens > 0)) return 1;
-  return std::visit(Overloaded{
-                        [&](const SharedBins& l) { return l->survival(tokens); },
-                        [&](const SharedMixture& l) {
-                          return l->weight * l->first.survival(tokens) +
-                                 (1 - l->weight) * l->second.survival(tokens);
-                        },
-                        [&](const auto& l) { return survival_of(l, tokens); },
-                    },
-                    law_);
+  return visit(Overloaded{
+      [&](const Binned& bins) { return bins.survival(tokens); },
+      [&](const Mixture& parts) {
+        return parts.weight * parts.first.survival(tokens) +
+               (1 - parts.weight) * parts.second.survival(tokens);
+      },
+      [&](const auto& plain) { return survival_of(plain, tokens); },
+  });
+}
+
+double LengthLaw::cdf(double tokens) const {
+  if (!(tokens > 0)) return 0;
+  return visit(Overloaded{
+      [&](const Binned& bins) { return bins.cdf(tokens); },
+      [&](const Mixture& parts) {
+        return parts.weight * parts.first.cdf(tokens) +
+               (1 - parts.weight) * parts.second.cdf(tokens);
+      },
+      [&](const auto& plain) { return cdf_of(plain, tokens); },
+  });
 }
 
 double LengthLaw::density(double tokens) const {
   if (!(tokens > 0)) return 0;
-  return std::visit(Overloaded{
-                        [&](const SharedBins& l) { return l->density(tokens); },
-                        [&](const SharedMixture& l) {
-                          return l->weight * l->first.density(tokens) +
-                                 (1 - l->weight) * l->second.density(tokens);
-                        },
-                        [&](const auto& l) { return density_of(l, tokens); },
-                    },
-                    law_);
+  return visit(Overloaded{
+      [&](const Binned& bins) { return bins.density(tokens); },
+      [&](const Mixture& parts) {
+        return parts.weight * parts.first.density(tokens) +
+               (1 - parts.weight) * parts.second.density(tokens);
+      },
+      [&]<class Law>(const Law& plain) { return Density<Law>(plain)(tokens); },
+  });
 }
 
 double LengthLaw::quantile(double p) const {
   TAILRACE_CHECK(p > 0 && p < 1);
-  return std::visit(Overloaded{
-                        [&](const SharedBins& l) { return l->quantile(p); },
-                        [&](const SharedMixture& l) {
-                          const double a = l->first.quantile(p);
-                          const double b = l->second.quantile(p);
-                          return bisect_survival(*this, 1 - p, std::min(a, b), std::max(a, b));
-                        },
-                        [&](const auto& l) { return quantile_of(l, p); },
-                    },
-                    law_);
+  return bounded(visit(Overloaded{
+      [&](const Binned& bins) { return bins.quantile(p); },
+      [&](const Mixture& parts) { return quantile_of(parts, *this, p); },
+      [&](const auto& plain) { return quantile_of(plain, p); },
+  }));
 }
 
 double LengthLaw::capped_mean(double cap) const {
   TAILRACE_CHECK(cap > 0);
-  return std::visit(Overloaded{
-                        [&](const SharedBins& l) { return l->capped_mean(cap); },
-                        [&](const SharedMixture& l) {
-                          return l->weight * l->first.capped_mean(cap) +
-                                 (1 - l->weight) * l->second.capped_mean(cap);
-                        },
-                        [&](const auto& l) { return capped_mean_of(l, cap); },
-                    },
-                    law_);
+  return std::min(cap, tail_moment(*this, 0, cap));
 }
 
 double LengthLaw::capped_var(double level, double cap) const {
@@ -271,14 +308,22 @@ double LengthLaw::capped_cvar(double level, double cap) const {
   if (const LogT* law = as_log_t()) return length::capped_cvar(*law, level, cap);
   const double var = capped_var(level, cap);
   if (!(var < cap)) return cap;
-  // CVaR = VaR + the integral of the survival from there to the cap, over 1 − level.
-  return std::min(cap, var + (capped_mean(cap) - capped_mean(var)) / (1 - level));
+  // Where the survival jumps at the value at risk, only so much of the jump belongs to the worst
+  // 1 − level.
+  const double worst = 1 - level;
+  const double cvar = tail_moment(*this, var, cap) / worst + var * (1 - survival(var) / worst);
+  return std::clamp(cvar, var, cap);
 }
 
 CappedMoments LengthLaw::capped_moments_fast(double cap) const {
   TAILRACE_CHECK(cap > 0);
   if (const LogT* law = as_log_t()) {
     if (const auto found = moment_table().find(*law, cap)) return *found;
+  } else if (const Binned* bins = as_binned()) {
+    const double mean = bins->capped_mean(cap);
+    const double var = bins->quantile(kTableLevel);
+    if (!(var < cap)) return {mean, cap};
+    return {mean, std::clamp(var + (mean - bins->capped_mean(var)) / (1 - kTableLevel), var, cap)};
   }
   return {capped_mean(cap), capped_cvar(kTableLevel, cap)};
 }
@@ -290,33 +335,21 @@ void LengthLaw::warm_up() {
 
 double LengthLaw::mean_residual(Tokens age, Tokens cap) const {
   TAILRACE_CHECK(age.count() >= 0 && age < cap);
-  if (const LogT* law = as_log_t()) return length::mean_residual(*law, age.count(), cap.count());
   return length::mean_residual(*this, age.count(), cap.count());
 }
 
 double LengthLaw::mean_inverse(Tokens cap) const {
   TAILRACE_CHECK(cap.count() >= 1);
-  if (const LogT* law = as_log_t()) return length::mean_inverse(*law, cap.count());
   return length::mean_inverse(*this, cap.count());
 }
 
 Tokens LengthLaw::residual_quantile(double p, Tokens age, Tokens cap) const {
   TAILRACE_CHECK(p > 0 && p < 1 && age.count() >= 0 && age < cap);
-  const double alive = age.count() == 0 ? 1 : survival(static_cast<double>(age.count()));
-  std::int64_t low = age.count();  // P(Xd > low) is above the target
-  std::int64_t high = cap.count();
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (survival(static_cast<double>(middle)) > (1 - p) * alive ? low : high) = middle;
-  }
-  return Tokens(high) - age;
+  return Tokens(length::residual_quantile(*this, p, age.count(), cap.count()));
 }
 
 double LengthLaw::gittins_rank(Tokens age, Tokens cap, Tokens quantum) const {
   TAILRACE_CHECK(age.count() >= 0 && age < cap && quantum.count() >= 1);
-  if (const LogT* law = as_log_t()) {
-    return length::gittins_rank(*law, age.count(), cap.count(), quantum.count());
-  }
   return length::gittins_rank(*this, age.count(), cap.count(), quantum.count());
 }
 

@@ -6,21 +6,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "length/boost_policy.h"
+
 namespace tailrace::length {
 namespace {
 
-namespace policies = boost::math::policies;
-
-// Default promotion computes in long double: eight times slower, and other digits on other
-// machines.
-using Policy = policies::policy<policies::promote_double<false>, policies::promote_float<false>,
-                                policies::domain_error<policies::ignore_error>,
-                                policies::pole_error<policies::ignore_error>,
-                                policies::overflow_error<policies::ignore_error>,
-                                policies::underflow_error<policies::ignore_error>,
-                                policies::rounding_error<policies::ignore_error>,
-                                policies::evaluation_error<policies::ignore_error>>;
-using StudentsT = boost::math::students_t_distribution<double, Policy>;
+using StudentsT = boost::math::students_t_distribution<double, QuietPolicy>;
 
 // z² must stay finite inside Boost; beyond this the tail is below every use.
 constexpr double kFarthest = 1e150;

@@ -90,7 +90,8 @@ struct Parameter {
 class LengthLaw {
  public:
   /// Errors: kInvalidArgument naming the parameter when it is not finite or out of range
-  /// (sigma > 0, nu ≥ 0.1; mu within ±700 so that exp stays finite; shapes and scales > 0).
+  /// (sigma > 0, nu ≥ 0.1; mu within ±700 so that exp stays finite; shapes from 1e-6 to 1e12;
+  /// scales from 1e-290 to 1e290).
   static Result<LengthLaw> log_t(double mu, double sigma, double nu = 3.5);
   static Result<LengthLaw> log_normal(double mu, double sigma);
   static Result<LengthLaw> gamma(double shape, double scale);
@@ -114,7 +115,10 @@ class LengthLaw {
   std::string describe() const;
 
   double survival(double tokens) const;  ///< P(X > tokens); 1 for tokens ≤ 0
-  double quantile(double p) const;       ///< of the uncapped law, 0 < p < 1
+  double cdf(double tokens) const;       ///< P(X ≤ tokens), with its own digits where it is small
+  /// Of the uncapped law, 0 < p < 1; the greatest double (the least normal one) where it lies
+  /// beyond.
+  double quantile(double p) const;
   double density(double tokens) const;
   double median() const { return quantile(0.5); }
 
