@@ -35,11 +35,9 @@ using tailrace::length::kNullTerms;
 using tailrace::length::null_node_p;
 
 /// The first kNullSmall stand as found; the others are smoothed.
-constexpr std::array kSizes = {5,  6,  7,  8,  9,   10,  12,  15,  20,  25,  30,
-                               40, 50, 60, 80, 100, 150, 200, 300, 500, 1000};
+constexpr std::array kSizes = {5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 50, 100, 200, 500};
 static_assert(kSizes.front() == kNullLeastCount);
-constexpr int kReplicatesSmall = 400'000;  // to n = 100
-constexpr int kReplicatesLarge = 200'000;
+constexpr int kReplicates = 200'000;
 
 /// ln P(T ≤ −z) of the t law, z ≥ 0, by cubic Hermite pieces in asinh(z): within 1e-9.
 class TailTable {
@@ -101,7 +99,7 @@ struct StandardLogT final : Standard {
       }
       const double shift = w1 / w0;
       const double wider = std::sqrt(w2 / w0 - shift * shift);
-      const bool done = std::fabs(shift) + std::fabs(wider - sigma) < 1e-7 * sigma;
+      const bool done = std::fabs(shift) + std::fabs(wider - sigma) < 1e-6 * sigma;
       mu += shift;
       sigma = wider;
       if (done) break;
@@ -202,10 +200,9 @@ void read_quantiles(std::vector<double>& values, std::array<double, kNullNodes>&
 }
 
 Quantiles simulate(const Standard& standard, int n, Rng rng) {
-  const int replicates = n <= 100 ? kReplicatesSmall : kReplicatesLarge;
   std::vector<double> y(static_cast<std::size_t>(n)), ks, ad;
   std::vector<LogChances> chances(y.size());
-  for (int r = 0; r < replicates; ++r) {
+  for (int r = 0; r < kReplicates; ++r) {
     for (double& value : y) value = standard.draw(rng);
     std::sort(y.begin(), y.end());
     standard.fit(y, chances);
