@@ -54,8 +54,9 @@ FamilyFit fit_prepared(Family family, const PreparedSample& sample, const FitOpt
       return fit_exponential(sample);
     case Family::kLomax:
       return fit_lomax(sample);
-    case Family::kBinned:
     case Family::kMixture:
+      return fit_mixture(sample, options);
+    case Family::kBinned:
       break;
   }
   TAILRACE_CHECK(false);
@@ -103,11 +104,10 @@ Result<std::vector<FamilyFit>> fit_families(std::span<const Family> families,
                                             const LengthSample& sample, const FitOptions& options) {
   if (const auto ok = check(options); !ok) return fail(ok.error());
   for (const Family family : families) {
-    if (family != Family::kBinned && family != Family::kMixture) continue;
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("family: {} has no maximum likelihood fit here; give one of closed form",
-                    family_name(family)));
+    if (family == Family::kBinned) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "family: bins have no maximum likelihood fit; call fit_bins for them");
+    }
   }
   const auto prepared = prepare(sample);
   if (!prepared) return fail(prepared.error());

@@ -20,6 +20,7 @@ FamilyFit fit_gamma(const PreparedSample& sample);
 FamilyFit fit_weibull(const PreparedSample& sample);
 FamilyFit fit_exponential(const PreparedSample& sample);
 FamilyFit fit_lomax(const PreparedSample& sample);
+FamilyFit fit_mixture(const PreparedSample& sample, const FitOptions& options);
 
 /// "16 of 20 lengths are 2048 tokens": how a message begins that blames a tie.
 std::string commonest_in_words(const PreparedSample& sample);

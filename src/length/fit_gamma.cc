@@ -1,5 +1,7 @@
 // The gamma law: in the logarithm of its mean and of its shape, where a tight sample keeps its
 // digits and the two parameters are nearly independent.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <boost/math/quadrature/gauss.hpp>
 #include <boost/math/special_functions/digamma.hpp>
@@ -19,8 +21,10 @@ using Policy = bm::policies::policy<bm::policies::promote_double<false>>;
 constexpr double kAsymptotic =
     12;  // from this shape on Stirling's series is exact to the last digit
 constexpr double kLogRoot2Pi = 0.91893853320467274178;
-constexpr double kNegligible = 42;  // e-folds: below 1e-18
+constexpr double kRounding = 1e-15;  // of each term
+constexpr double kNegligible = 42;   // e-folds: below 1e-18
 constexpr int kMostSteps = 100;
+constexpr double kLargestShape = 1e8;  // a coefficient of variation of 1e-4
 
 /// e^v − 1 − v ≥ 0, without loss near 0.
 double excess(double v) {
@@ -157,6 +161,7 @@ LocalShape gamma_shape(const PreparedSample& sample, double centre, double a, do
   const Crest g = crest(k);
   LocalShape out;
   out.value = sample.observed * g.value - k * sum_excess;
+  out.rounding = sample.observed * std::fabs(g.value) + k * sum_excess;
   // In (ln mean, k) first.
   double slope_a = k * sum_rise;
   double slope_k = sample.observed * g.first - sum_excess;
@@ -167,12 +172,14 @@ LocalShape gamma_shape(const PreparedSample& sample, double centre, double a, do
     const double rho = sample.log_cap - centre - a;
     const Beyond cut = beyond(k, rho);
     out.value += sample.censored * (g.value + cut.log_mass);
+    out.rounding += sample.censored * (std::fabs(g.value) + std::fabs(cut.log_mass));
     slope_a += sample.censored * cut.hazard;
     slope_k += sample.censored * (g.first - cut.mean);
     curve_aa += sample.censored * cut.hazard * (k * std::expm1(rho) - cut.hazard);
     curve_ak += sample.censored * cut.hazard * (cut.mean - excess(rho));
     curve_kk += sample.censored * (g.second + cut.variance);
   }
+  out.rounding *= kRounding * std::sqrt(static_cast<double>(sample.logs.size()));
   out.scale_a = 1 / std::sqrt(k);
   out.slope_a = slope_a * out.scale_a;
   out.curve_aa = curve_aa * out.scale_a * out.scale_a;
@@ -225,6 +232,18 @@ Moments moments(const PreparedSample& sample) {
   return out;
 }
 
+/// A gamma law so narrow that its survival could not be answered counts as out of reach.
+FamilyFit gamma_fit(const PreparedSample& sample, double shape, double scale, double loglik) {
+  if (shape > kLargestShape) {
+    return without_maximum(
+        Family::kGamma,
+        fmt::format("the lengths differ so little that the maximum lies at a shape of {:.3g}, "
+                    "beyond what a law may hold, {:g}",
+                    shape, kLargestShape));
+  }
+  return fitted(Family::kGamma, LengthLaw::gamma(shape, scale), 2, loglik, sample.n);
+}
+
 }  // namespace
 
 FamilyFit fit_gamma(const PreparedSample& sample) {
@@ -240,16 +259,13 @@ FamilyFit fit_gamma(const PreparedSample& sample) {
   if (sample.censored == 0) {
     const double loglik =
         sample.observed * (crest(shape).value - shape * rough.mean_excess) - sample.sum_of_logs;
-    return fitted(Family::kGamma, LengthLaw::gamma(shape, std::exp(rough.log_mean) / shape), 2,
-                  loglik, sample.n);
+    return gamma_fit(sample, shape, std::exp(rough.log_mean) / shape, loglik);
   }
   const Peak peak =
       climb([&](double a, double b) { return gamma_shape(sample, rough.log_mean, a, b); }, 0,
             std::log(shape));
-  const double best_shape = std::exp(peak.b);
-  return fitted(Family::kGamma,
-                LengthLaw::gamma(best_shape, std::exp(rough.log_mean + peak.a - peak.b)), 2,
-                peak.value - sample.sum_of_logs, sample.n);
+  return gamma_fit(sample, std::exp(peak.b), std::exp(rough.log_mean + peak.a - peak.b),
+                   peak.value - sample.sum_of_logs);
 }
 
 }  // namespace tailrace::length

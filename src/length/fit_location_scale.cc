@@ -6,6 +6,7 @@
 namespace tailrace::length {
 namespace {
 
+constexpr double kRounding = 1e-15;   // of each term
 constexpr int kReweightings = 6;      // before Newton's method: they come near from anywhere
 constexpr double kQuartileOfT = 0.7;  // roughly, of the standard t and normal laws
 
@@ -22,6 +23,7 @@ class Likelihood {
     out.scale_a = sigma;
     const auto add = [&out](const LogPoint& at, double z, double weight) {
       out.value += weight * at.value;
+      out.rounding += weight * std::fabs(at.value);
       out.slope_a -= weight * at.slope;
       out.slope_b -= weight * at.slope * z;
       out.curve_aa += weight * at.curvature;
@@ -37,6 +39,9 @@ class Likelihood {
       add(kernel_.survival(z), z, data_.censored);
     }
     out.value -= data_.observed * b;
+    // Of a sum of so many terms.
+    out.rounding = kRounding * std::sqrt(static_cast<double>(data_.logs.size())) *
+                   (out.rounding + data_.observed * std::fabs(b));
     out.slope_b -= data_.observed;
     return out;
   }
@@ -73,8 +78,8 @@ LocationScale rough_start(const WeightedLogs& data) {
   return start;
 }
 
-/// Iteratively reweighted least squares in its expanded-parameter form (facts: 1.3), nothing
-/// censored.
+/// Iteratively reweighted least squares in its expanded-parameter form (facts/scheduling.md 1.3),
+/// nothing censored.
 LocationScale reweighted(const WeightedLogs& data, const LogKernel& kernel, LocationScale at) {
   for (int i = 0; i < kReweightings; ++i) {
     double sum = 0, sum_a = 0, sum_aa = 0;  // of distances from the present location

@@ -10,10 +10,10 @@
 namespace tailrace::length {
 namespace {
 
-constexpr int kNuGrid = 9;              // values of nu tried before the root is sought
+constexpr int kNuGrid = 13;             // values of nu tried before the root is sought
 constexpr double kJustAbove = 1e-6;     // relative: where nu_min itself has no maximum
 constexpr double kNuDifference = 1e-4;  // relative, for the slope of the survival
-constexpr int kNuDigits = 40;           // bits
+constexpr int kNuBits = 40;
 constexpr std::uintmax_t kMostNuSteps = 100;
 
 struct Profile {
@@ -46,42 +46,62 @@ Profile profile_at(const WeightedLogs& data, double nu, const LocationScale* nea
   return {nu, fit_location_scale_from(data, kernel, *near)};
 }
 
+/// As profile_at, where there may be another maximum than the one next to `near`.
+Profile best_profile_at(const WeightedLogs& data, double nu, const LocationScale& near) {
+  const Profile beside = profile_at(data, nu, &near);
+  if (data.censored == 0 && nu >= 1) return beside;
+  const Profile anywhere = profile_at(data, nu, nullptr);
+  return anywhere.at.loglik > beside.at.loglik ? anywhere : beside;
+}
+
 FamilyFit log_t_fit(const PreparedSample& sample, const Profile& best, int parameters) {
   return fitted(Family::kLogT, LengthLaw::log_t(best.at.mu, best.at.sigma, best.nu), parameters,
                 best.at.loglik - sample.sum_of_logs, sample.n);
 }
 
-/// The maximum over nu in [low, high], if it is inside; the better end otherwise.
-Profile best_profile(const WeightedLogs& data, double low, double high) {
-  // From the top down: near the normal law every start is good, and each maximum starts the next.
-  std::vector<Profile> grid;
-  for (int i = 0; i < kNuGrid; ++i) {
-    const double share = static_cast<double>(i) / (kNuGrid - 1);
-    const double nu = i == 0 ? high : i == kNuGrid - 1 ? low : high * std::pow(low / high, share);
-    grid.push_back(profile_at(data, nu, i == 0 ? nullptr : &grid.back().at));
-    if (low == high) return grid.front();
-  }
-  std::size_t top = 0;
-  for (std::size_t i = 1; i < grid.size(); ++i) {
-    if (grid[i].at.loglik > grid[top].at.loglik) top = i;
-  }
-  const Profile& above = grid[top == 0 ? 0 : top - 1];
-  const Profile& below = grid[top + 1 == grid.size() ? top : top + 1];
-  double slope_above = slope_in_log_nu(data, above);
-  double slope_below = slope_in_log_nu(data, below);
-  if (top == 0 && slope_above >= 0) return above;
-  if (top + 1 == grid.size() && slope_below <= 0) return below;
-  if (!(slope_below > 0 && slope_above < 0)) return grid[top];  // flat to the last digit
-  Profile best = grid[top];
+/// The maximum between two profiles, the likelihood rising at the lower nu and falling at the
+/// upper.
+Profile maximum_between(const WeightedLogs& data, const Profile& lower, double slope_lower,
+                        const Profile& upper, double slope_upper) {
+  Profile best = lower;
+  const auto move_to = [&](double log_nu) {
+    best = profile_at(data, std::exp(log_nu), &best.at);
+    return slope_in_log_nu(data, best);
+  };
   std::uintmax_t steps = kMostNuSteps;
   const auto root = boost::math::tools::toms748_solve(
-      [&](double log_nu) {
-        best = profile_at(data, std::exp(log_nu), &best.at);
-        return slope_in_log_nu(data, best);
-      },
-      std::log(below.nu), std::log(above.nu), slope_below, slope_above,
-      boost::math::tools::eps_tolerance<double>(kNuDigits), steps);
-  return profile_at(data, std::exp(0.5 * (root.first + root.second)), &best.at);
+      move_to, std::log(lower.nu), std::log(upper.nu), slope_lower, slope_upper,
+      boost::math::tools::eps_tolerance<double>(kNuBits), steps);
+  move_to(0.5 * (root.first + root.second));
+  return best;
+}
+
+/// The highest of the maxima over nu in [low, high], the ends among them. There are often two: one
+/// inside, and the normal law's end.
+Profile best_profile(const WeightedLogs& data, double low, double high) {
+  // From the top down: near the normal law every start is good, and each maximum starts the next.
+  Profile here = profile_at(data, high, nullptr);
+  if (low == high) return here;
+  double slope = slope_in_log_nu(data, here);
+  Profile best = here;
+  bool found = slope >= 0;
+  const auto consider = [&](const Profile& profile) {
+    if (!found || profile.at.loglik > best.at.loglik) best = profile;
+    found = true;
+  };
+  for (int i = 1; i < kNuGrid; ++i) {
+    const double share = static_cast<double>(i) / (kNuGrid - 1);
+    const double nu = i == kNuGrid - 1 ? low : high * std::pow(low / high, share);
+    const Profile lower = best_profile_at(data, nu, here.at);
+    const double slope_lower = slope_in_log_nu(data, lower);
+    if (slope_lower > 0 && slope < 0) {
+      consider(maximum_between(data, lower, slope_lower, here, slope));
+    }
+    here = lower;
+    slope = slope_lower;
+  }
+  if (slope <= 0 || !found) consider(here);
+  return best;
 }
 
 FamilyFit fit_free_nu(const PreparedSample& sample, const FitOptions& options) {

@@ -15,6 +15,7 @@ namespace tailrace::length {
 /// coordinates comparable.
 struct LocalShape {
   double value = 0;
+  double rounding = 0;  ///< how far `value` may be off: two that differ by less count as equal
   double scale_a = 1;
   double slope_a = 0, slope_b = 0;
   double curve_aa = 0, curve_ab = 0, curve_bb = 0;
@@ -37,6 +38,7 @@ namespace newton {
 
 inline constexpr int kMostSteps = 300;
 inline constexpr int kMostHalvings = 60;
+inline constexpr int kDrownedSteps = 3;
 inline constexpr double kSmallestStep = 1e-11;  // quadratic convergence does the rest
 inline constexpr double kLargestStep = 2;       // in units of scale_a, and of b
 inline constexpr double kFlattest = 1e-9;       // curvature relative to the largest one
@@ -81,6 +83,7 @@ Peak climb(F&& shape, double a, double b, const Box& box = {},
   b = std::clamp(b, box.low_b, box.high_b);
   LocalShape here = shape(a, b);
   int steps = 0;
+  int drowned_steps = 0;
   for (; steps < most_steps; ++steps) {
     const bool free_a =
         !((a <= box.low_a && here.slope_a < 0) || (a >= box.high_a && here.slope_a > 0));
@@ -94,23 +97,27 @@ Peak climb(F&& shape, double a, double b, const Box& box = {},
       step.a *= newton::kLargestStep / size;
       step.b *= newton::kLargestStep / size;
     }
-    // Two values that differ by rounding alone count as equal.
-    const double noise = 8e-16 * (1 + std::fabs(here.value));
+    // Where the promised gain drowns in rounding, values no longer tell good steps from bad ones: a
+    // few more whole steps, and no search.
+    const double promised = 0.5 * (here.slope_a * step.a + here.slope_b * step.b);
+    const bool drowned = promised <= here.rounding;
+    if (drowned) ++drowned_steps;
     bool moved = false;
     double part = 1;
-    for (int i = 0; i < newton::kMostHalvings && !moved; ++i, part /= 2) {
+    const int tries = drowned ? 1 : newton::kMostHalvings;
+    for (int i = 0; i < tries && !moved; ++i, part /= 2) {
       const double next_a = std::clamp(a + part * step.a * here.scale_a, box.low_a, box.high_a);
       const double next_b = std::clamp(b + part * step.b, box.low_b, box.high_b);
       if (next_a == a && next_b == b) break;
       const LocalShape next = shape(next_a, next_b);
-      if (next.value >= here.value - noise) {
+      if (next.value >= here.value - 2 * here.rounding) {
         a = next_a;
         b = next_b;
         here = next;
         moved = true;
       }
     }
-    if (last || !moved) break;
+    if (last || !moved || drowned_steps == newton::kDrownedSteps) break;
   }
   return {a, b, here.value, steps};
 }

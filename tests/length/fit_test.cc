@@ -9,6 +9,7 @@
 #include "length/support/fit_vectors.h"
 #include "length/support/reference.h"
 #include "tailrace/core/rng.h"
+#include "tailrace/length/binned.h"
 
 namespace tailrace::length {
 namespace {
@@ -268,6 +269,218 @@ TEST(Fit, NamesWhatItRejects) {
     EXPECT_TRUE(message({5, 6}, {}, {.nu = {}, .nu_max = bad}).starts_with("nu_max: ")) << bad;
   }
   EXPECT_TRUE(message({5, 6}, {}, {.nu = {}, .nu_min = 9, .nu_max = 8}).starts_with("nu_min: 9"));
+}
+
+// ---- golden set: scipy, polished at 50 digits ---------------------------------------------------
+
+Family family_of(const std::string& name) {
+  for (const Family family : {Family::kLogT, Family::kLogNormal, Family::kGamma, Family::kWeibull,
+                              Family::kExponential, Family::kLomax}) {
+    if (family_name(family) == name) return family;
+  }
+  ADD_FAILURE() << "no family " << name;
+  return Family::kBinned;
+}
+
+TEST(FitGolden, EveryFamilyAgreesWithAnIndependentOptimum) {
+  const auto rows = testing::golden_fits();
+  ASSERT_GT(rows.size(), 100u);
+  int bounds = 0;
+  for (const KnownFit& row : rows) {
+    SCOPED_TRACE(row.sample.id + ", " + row.fit);
+    const FamilyFit found = fit(family_of(row.fit), row.sample);
+    ASSERT_TRUE(found.law) << found.degenerate;
+    EXPECT_EQ(found.at_bound, row.at_bound);
+    if (row.at_bound) {  // Lomax, run to the exponential law of this mean
+      ++bounds;
+      EXPECT_NEAR(found.loglik, row.numbers.at("loglik"), 1e-3);
+      EXPECT_NEAR(found.law->quantile(0.5), row.numbers.at("mean") * std::log(2), 0.01);
+      continue;
+    }
+    EXPECT_NEAR(found.loglik, row.numbers.at("loglik"), 1e-8);
+    for (const auto& [name, value] : row.numbers) {
+      if (name == "loglik") continue;
+      EXPECT_LT(relative_error(parameter(found, name), value), 1e-8) << name;
+    }
+  }
+  EXPECT_GT(bounds, 3);
+}
+
+TEST(FitGolden, TheSlopeIsZeroAtTheFit) {
+  for (const KnownFit& row : testing::golden_fits()) {
+    if (row.at_bound || row.fit == "exponential" || row.fit.starts_with("log-")) continue;
+    SCOPED_TRACE(row.sample.id + ", " + row.fit);
+    const FamilyFit found = fit(family_of(row.fit), row.sample);
+    const auto p = found.law->parameters();
+    const auto loglik = [&](double shape, double scale) {
+      const auto law = row.fit == "gamma"     ? LengthLaw::gamma(shape, scale)
+                       : row.fit == "weibull" ? LengthLaw::weibull(shape, scale)
+                                              : LengthLaw::lomax(shape, scale);
+      return loglik_of(law.value(), row.sample);
+    };
+    const double h = 1e-5;
+    const double shape = p[0].value, scale = p[1].value;
+    const double along_shape = loglik(shape * (1 + h), scale) - loglik(shape * (1 - h), scale);
+    const double along_scale = loglik(shape, scale * (1 + h)) - loglik(shape, scale * (1 - h));
+    // Third derivatives of a narrow law are large: they leave h²·shape^1.5 or so.
+    const double allowed = 1e-4 * (1 + 1e-2 * shape);
+    EXPECT_NEAR(along_shape / (2 * h), 0, allowed);
+    EXPECT_NEAR(along_scale / (2 * h), 0, allowed);
+  }
+}
+
+// ---- censoring ----------------------------------------------------------------------------------
+
+LengthSample drawn(const LengthLaw& law, int n, std::optional<double> cap, Rng& rng) {
+  LengthSample sample{"drawn", {}, cap};
+  for (int i = 0; i < n; ++i) {
+    const double length = law.quantile(std::max(1e-12, rng.uniform()));
+    sample.lengths.push_back(cap ? std::min(length, *cap) : length);
+  }
+  return sample;
+}
+
+TEST(FitCensored, RecoversTheLawBehindTheCap) {
+  Rng rng(20260401);
+  const LengthLaw laws[] = {
+      LengthLaw::log_t(5, 0.6).value(),    LengthLaw::log_normal(5, 0.8).value(),
+      LengthLaw::gamma(2, 90).value(),     LengthLaw::weibull(0.8, 200).value(),
+      LengthLaw::exponential(200).value(), LengthLaw::lomax(2, 200).value()};
+  for (const LengthLaw& law : laws) {
+    SCOPED_TRACE(law.describe());
+    const double cap = law.quantile(0.6);  // two fifths are cut
+    const LengthSample sample = drawn(law, 20'000, cap, rng);
+    const FamilyFit found = fit(law.family(), sample);
+    ASSERT_TRUE(found.law);
+    for (const double p : {0.1, 0.5, 0.9}) {
+      EXPECT_LT(relative_error(found.law->quantile(p), law.quantile(p)), 0.08) << p;
+    }
+    // As if the cap were a length like any other, the upper tail is lost.
+    LengthSample uncut = sample;
+    uncut.cap.reset();
+    EXPECT_LT(fit(law.family(), uncut).law.value().quantile(0.9), 0.93 * law.quantile(0.9));
+  }
+}
+
+TEST(FitCensored, FreeNuIsFoundBehindTheCap) {
+  Rng rng(7);
+  const LengthLaw law = LengthLaw::log_t(5, 0.6, 3).value();
+  const FamilyFit found = fit(Family::kLogT, drawn(law, 50'000, law.quantile(0.9), rng), kFreeNu);
+  EXPECT_FALSE(found.at_bound);
+  EXPECT_NEAR(parameter(found, "nu"), 3, 0.4);
+  EXPECT_NEAR(parameter(found, "sigma"), 0.6, 0.02);
+}
+
+TEST(Fit, AMillionDistinctLengthsAreNoTrouble) {
+  Rng rng(3);
+  const LengthLaw law = LengthLaw::log_t(6, 0.5).value();
+  LengthSample sample{"million", {}, {}};
+  for (int i = 0; i < 1'000'000; ++i) {
+    sample.lengths.push_back(std::exp(6 + 0.5 * rng.student_t(3.5)));
+  }
+  const FamilyFit found = fit(Family::kLogT, sample);
+  EXPECT_NEAR(parameter(found, "mu"), 6, 0.005);
+  EXPECT_NEAR(parameter(found, "sigma"), 0.5, 0.005);
+}
+
+TEST(Fit, CriteriaFollowFromTheLikelihood) {
+  const LengthSample sample{"x", {3, 5, 8, 13, 21}, {}};
+  const FamilyFit found = fit(Family::kWeibull, sample);
+  EXPECT_DOUBLE_EQ(found.aic, 4 - 2 * found.loglik);
+  EXPECT_DOUBLE_EQ(found.bic, 2 * std::log(5) - 2 * found.loglik);
+  EXPECT_NEAR(found.loglik, loglik_of(*found.law, sample), 1e-12);
+}
+
+TEST(Fit, LengthsTooAlikeForAGammaLawAreSaidToBe) {
+  const FamilyFit none = fit(Family::kGamma, {"x", {1e9, 1e9 + 1, 1e9 + 2}, {}});
+  EXPECT_FALSE(none.law);
+  EXPECT_NE(none.degenerate.find("differ so little"), std::string::npos) << none.degenerate;
+}
+
+// ---- bins ---------------------------------------------------------------------------------------
+
+TEST(FitBins, HoldTheSampleUpToThePseudoCount) {
+  const LengthSample sample{"x", {1, 1, 2, 7, 7, 7, 30, 400, 400, 401}, {}};
+  const LengthLaw bins = fit_bins(sample, 0).value();
+  EXPECT_NEAR(bins.survival(1), 0.8, 1e-12);
+  EXPECT_NEAR(bins.survival(6), 0.7, 1e-12);
+  EXPECT_NEAR(bins.survival(7), 0.4, 1e-12);  // an atom at 7 for whole-token questions
+  EXPECT_NEAR(bins.survival(500), 0, 1e-12);
+  const LengthLaw smooth = fit_bins(sample, 1).value();
+  EXPECT_GT(smooth.survival(500), 0);
+  EXPECT_NEAR(smooth.survival(7), (4 + fit(Family::kLogT, sample).law->survival(7)) / 11, 1e-12);
+}
+
+TEST(FitBins, LeaveTheCensoredBeyondTheCap) {
+  const LengthLaw bins = fit_bins({"x", {10, 20, 30, 512, 512}, 512}, 0).value();
+  EXPECT_NEAR(bins.survival(512), 0.4, 1e-12);
+  EXPECT_NEAR(bins.survival(100), 0.4, 1e-12);
+  const LengthLaw all_cut = fit_bins({"x", {512, 512}, 512}).value();
+  EXPECT_GT(all_cut.survival(512), 0.8);
+}
+
+TEST(FitBins, StayFewHoweverLongTheLengths) {
+  for (const double longest : {1e-300, 0.5, 3.0, 1e6, 1e300}) {
+    const LengthLaw bins = fit_bins({"x", {longest, longest / 2}, {}}).value();
+    EXPECT_LE(bins.as_binned()->edges().size(), 1000u) << longest;
+    EXPECT_GE(bins.as_binned()->edges().back(), longest);
+  }
+  EXPECT_FALSE(fit_bins({"x", {5}, {}}, -1));
+  EXPECT_FALSE(fit_bins({"x", {}, {}}));
+}
+
+// ---- mixtures -----------------------------------------------------------------------------------
+
+TEST(FitMixture, FindsTwoKindsOfAnswer) {
+  Rng rng(11);
+  LengthSample sample = drawn(LengthLaw::log_t(3, 0.2).value(), 600, {}, rng);
+  const LengthSample longer = drawn(LengthLaw::log_t(6, 0.3).value(), 1400, {}, rng);
+  sample.lengths.insert(sample.lengths.end(), longer.lengths.begin(), longer.lengths.end());
+  for (const std::optional<double> cap : {std::optional<double>{}, std::optional<double>{450.0}}) {
+    LengthSample cut = sample;
+    cut.cap = cap;
+    if (cap) {
+      for (double& length : cut.lengths) length = std::min(length, *cap);
+    }
+    const FamilyFit found = fit(Family::kMixture, cut);
+    ASSERT_TRUE(found.law);
+    EXPECT_FALSE(found.at_bound);
+    const Mixture& parts = *found.law->as_mixture();
+    EXPECT_NEAR(parts.weight, 0.3, 0.03);
+    EXPECT_NEAR(parts.first.as_log_t()->mu, 3, 0.05);
+    EXPECT_NEAR(parts.first.as_log_t()->sigma, 0.2, 0.03);
+    EXPECT_NEAR(parts.second.as_log_t()->mu, 6, 0.05);
+    EXPECT_NEAR(parts.second.as_log_t()->sigma, 0.3, 0.04);
+    EXPECT_NEAR(found.loglik, loglik_of(*found.law, cut), 1e-6);
+  }
+}
+
+TEST(FitMixture, DoesNotCollapseOntoAnAtom) {
+  // Twelve identical lengths among twenty: without a floor one part would take them with sigma = 0.
+  const FamilyFit found =
+      fit(Family::kMixture, repeated(100, 12, {20, 35, 50, 80, 150, 240, 400, 900}));
+  ASSERT_TRUE(found.law);
+  EXPECT_TRUE(found.at_bound);
+  const Mixture& parts = *found.law->as_mixture();
+  EXPECT_GE(parts.first.as_log_t()->sigma, 0.02 - 1e-12);
+  EXPECT_GE(parts.second.as_log_t()->sigma, 0.02 - 1e-12);
+  EXPECT_GT(found.loglik,
+            fit(Family::kLogT, repeated(100, 12, {20, 35, 50, 80, 150, 240, 400, 900})).loglik);
+}
+
+TEST(FitMixture, TwoAtomsAreTwoNarrowParts) {
+  const FamilyFit found = fit(Family::kMixture, repeated(10, 6, {1000, 1000, 1000, 1000}));
+  ASSERT_TRUE(found.law);
+  EXPECT_TRUE(found.at_bound);
+  EXPECT_NEAR(found.law->survival(100), 0.4, 0.01);
+  EXPECT_FALSE(fit(Family::kMixture, repeated(10, 6, {})).law);
+}
+
+TEST(FitMixture, APartBeyondTheCapStaysWithinReach) {
+  const FamilyFit found = fit(Family::kMixture, repeated(512, 10, {20, 22, 25, 21, 23, 24}, 512));
+  ASSERT_TRUE(found.law) << found.degenerate;
+  EXPECT_LE(found.law->as_mixture()->second.as_log_t()->mu, std::log(1024) + 1e-12);
+  EXPECT_NEAR(found.law->survival(512), 10.0 / 16, 0.05);
 }
 
 }  // namespace

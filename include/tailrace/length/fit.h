@@ -42,9 +42,14 @@ struct FamilyFit {
   double bic = 0;
 };
 
-/// Errors: kInvalidArgument naming the length or cap and the remedy: no lengths, one that is not
-/// finite or not positive, one beyond the cap. Binned is fitted by `fit_bins`, mixture by EM of two
-/// log-t parts.
+/// Errors: kInvalidArgument naming the length, cap or option and the remedy: no lengths, one that
+/// is not finite or not positive, one beyond the cap. Bins are fitted by `fit_bins`. Lomax runs to
+/// the exponential law where the sample is no more spread than that: its scale stops at a million
+/// means (`at_bound`). A mixture is of two log-t parts (nu as given, 3.5 where it is free), by EM
+/// from fixed starts. So that no part settles on a tie, each keeps a weight of at least 0.02 and
+/// two lengths, and a sigma of at least 0.02 or a tenth of the sample's standard deviation of
+/// ln(tokens), whichever is less; with censored lengths no part lies beyond twice the cap
+/// (`at_bound` where one of these holds).
 Result<FamilyFit> fit_family(Family family, const LengthSample& sample,
                              const FitOptions& options = {});
 /// Several families in the order given, the sample sorted and logged once.
@@ -53,7 +58,7 @@ Result<std::vector<FamilyFit>> fit_families(std::span<const Family> families,
                                             const FitOptions& options = {});
 
 /// Does the likelihood of a t law on the log scale grow without bound as sigma → 0? Exactly when k
-/// identical values among n satisfy k/n > nu/(nu + 1) (facts: Kent and Tyler; 16 of 20 at nu
+/// identical values among n satisfy k/n > nu/(nu + 1) (Kent and Tyler; 16 of 20 at nu
 /// = 3.5). Values at the cap are censored: they count among n but not as identical. False for a
 /// sample that `fit_family` would reject.
 bool log_t_degenerate(const LengthSample& sample, double nu);
