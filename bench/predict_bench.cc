@@ -167,7 +167,8 @@ Observation observed(const Sample& sample) {
 
 struct Judged {
   Sample sample;
-  length::LogT law;
+  length::LengthLaw law;
+  double mu = 0;  // ln of the law's median
   bool calibrated = false;
 };
 
@@ -197,7 +198,9 @@ std::vector<Judged> prequential(Predictor& predictor, const std::vector<Sample>&
     predictor.observe(sample.features, observed(sample));
     observe_s += cpu_seconds() - predicted_s;
     predict_s += predicted_s - start_s;
-    if (i >= warm_up) judged.push_back({sample, *prediction.law.as_log_t(), prediction.calibrated});
+    if (i >= warm_up)
+      judged.push_back(
+          {sample, prediction.law, std::log(prediction.law.median()), prediction.calibrated});
   }
   const double n = static_cast<double>(samples.size());
   timing = {1e6 * predict_s / n, 1e6 * observe_s / n};
@@ -262,18 +265,19 @@ Quality measure(const std::vector<Judged>& judged) {
   double residual = 0;
   for (const auto& j : judged) {
     const double y = predict::log_length(j.sample.length);
-    const double z = (y - j.law.mu) / j.law.sigma;
+    const double x = std::exp(y);
     const bool censored = j.sample.length >= static_cast<double>(kCap);
-    q.log_score += predict::log_likelihood(z, j.law.sigma, censored) / n;
+    // Of ln length, as the models learn it.
+    q.log_score += std::log(censored ? j.law.survival(x) : x * j.law.density(x)) / n;
     for (const double p : {0.1, 0.25, 0.5, 0.75, 0.9}) {
-      const double gap = y - (j.law.mu + j.law.sigma * predict::quantile_t(p));
+      const double gap = y - std::log(j.law.quantile(p));
       q.pinball += std::max(p * gap, (p - 1) * gap) / (5 * n);
     }
     for (int c = 0; c < 4; ++c) {
-      if (std::abs(z) <= predict::quantile_t(0.5 + kCoverages[c] / 2)) q.coverage[c] += 1 / n;
+      if (std::abs(j.law.survival(x) - 0.5) <= kCoverages[c] / 2) q.coverage[c] += 1 / n;
     }
     total += (y - mean) * (y - mean);
-    residual += (y - j.law.mu) * (y - j.law.mu);
+    residual += (y - j.mu) * (y - j.mu);
     q.calibrated += j.calibrated ? 1 / n : 0;
   }
   q.r2 = 1 - residual / total;
@@ -282,7 +286,7 @@ Quality measure(const std::vector<Judged>& judged) {
   for (std::size_t a = 0; a < judged.size(); a += 3) {
     for (std::size_t b = 0; b < a; b += 3) {
       const double truth = judged[a].sample.length - judged[b].sample.length;
-      const double said = judged[a].law.mu - judged[b].law.mu;
+      const double said = judged[a].mu - judged[b].mu;
       if (truth == 0) continue;
       pairs += 1;
       right += said == 0 ? 0.5 : (truth > 0) == (said > 0) ? 1 : 0;

@@ -40,8 +40,10 @@ RequestFeatures probe() {
 void require_working(Predictor& predictor) {
   const RequestFeatures features = probe();
   for (int i = 0; i < 3; ++i) {
-    const auto law = *predictor.predict(std::span(&features, 1)).front().law.as_log_t();
-    require(std::isfinite(law.mu) && law.sigma > 0 && std::isfinite(law.sigma));
+    const auto law = predictor.predict(std::span(&features, 1)).front().law;
+    const double low = law.quantile(0.1);
+    const double high = law.quantile(0.9);
+    require(low > 0 && low <= high && std::isfinite(high));
     predictor.observe(features, {tailrace::Tokens(50), i == 2});
   }
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "predict/log_t_score.h"
+#include "tailrace/core/rng.h"
 
 namespace tailrace::predict {
 namespace {
@@ -15,6 +16,7 @@ constexpr double kMaxShift = 2, kMaxLogScale = 2;
 // Trust is gained when skill is clearly there and lost when it is doubtful, so that it does not
 // flicker.
 constexpr double kGainDeviations = 3, kLoseDeviations = 1.5;
+constexpr std::uint32_t kMaxCredit = 1000;
 constexpr double kGainBand = 0.08, kLoseBand = 0.12;
 
 double central_z() {
@@ -36,26 +38,42 @@ Law Calibration::correct(const Law& raw) const {
   return {raw.mu + shift_ * std::exp(raw.log_sigma), raw.log_sigma + log_scale_};
 }
 
-void Calibration::judge(const Law& raw, double y, bool censored) {
+Outcome Calibration::outcome(const Law& raw, double y, bool censored) const {
   const Law law = correct(raw);
   const double z = (y - law.mu) / std::exp(law.log_sigma);
-  ++samples_;
-  remember({static_cast<float>(law.mu), static_cast<float>(y),
-            static_cast<float>(inside_central(z, censored)), censored});
-  adjust(law, y, censored);
-  decide();
+  return {law.mu, y, inside_central(z, censored), censored};
 }
 
-void Calibration::adjust(const Law& law, double y, bool censored) {
+void Calibration::judge(const Law& raw, double y, bool censored) {
+  const Outcome judged = outcome(raw, y, censored);
+  adjust(raw, y, censored, 1);
+  remember(judged);
+}
+
+void Calibration::adjust(const Law& raw, double y, bool censored, double weight) {
+  const Law law = correct(raw);
+  corrected_ = std::min(corrected_ + weight, kMemory);
   const Score s = score((y - law.mu) / std::exp(law.log_sigma), censored);
-  const double rate = 1 / (std::min(static_cast<double>(samples_), kMemory) + kStrength);
+  const double rate = weight / (corrected_ + kStrength);
   const double shift = std::clamp(s.location / kLocationInformation, -3.0, 3.0);
   const double scale = std::clamp(s.log_scale / kLogScaleInformation, -2.0, 2.0);
   shift_ = std::clamp(shift_ + rate * shift * std::exp(log_scale_), -kMaxShift, kMaxShift);
   log_scale_ = std::clamp(log_scale_ + rate * scale, -kMaxLogScale, kMaxLogScale);
 }
 
-void Calibration::remember(const Judged& judged) {
+void Calibration::remember(const Outcome& outcome, bool presumed) {
+  const bool before = decided() ? trusted_ : presumed;
+  ++samples_;
+  push({static_cast<float>(outcome.said), static_cast<float>(outcome.y),
+        static_cast<float>(outcome.inside), outcome.censored});
+  decide(before);
+}
+
+bool Calibration::decided() const {
+  return samples_ >= static_cast<std::uint64_t>(std::max(min_samples_, 1));
+}
+
+void Calibration::push(const Judged& judged) {
   if (window_.size() < kWindow) {
     count_pairs(judged, 1);
     window_.push_back(judged);
@@ -98,8 +116,8 @@ double Calibration::concordance() const {
   return 0.5 * static_cast<double>(half_wins_) / static_cast<double>(pairs_);
 }
 
-void Calibration::decide() {
-  if (samples_ < static_cast<std::uint64_t>(std::max(min_samples_, 1))) {
+void Calibration::decide(bool before) {
+  if (!decided()) {
     trusted_ = false;
     return;
   }
@@ -109,13 +127,14 @@ void Calibration::decide() {
   const double coverage_noise = 2 * std::sqrt(kCoverage * (1 - kCoverage) / n);
   const double skill = (concordance() - 0.5) / skill_noise;
   const double off = std::abs(coverage() - kCoverage) - coverage_noise;
-  trusted_ = trusted_ ? skill > kLoseDeviations && off < kLoseBand
-                      : skill > kGainDeviations && off < kGainBand;
+  trusted_ = before ? skill > kLoseDeviations && off < kLoseBand
+                    : skill > kGainDeviations && off < kGainBand;
 }
 
 void Calibration::write(ImageWriter& out) const {
   out.f64(shift_);
   out.f64(log_scale_);
+  out.f64(corrected_);
   out.u64(samples_);
   out.u8(trusted_ ? 1 : 0);
   out.u32(static_cast<std::uint32_t>(window_.size()));
@@ -132,6 +151,7 @@ bool Calibration::read(ImageReader& in) {
   Calibration loaded(min_samples_);
   loaded.shift_ = in.f64_within(-kMaxShift, kMaxShift);
   loaded.log_scale_ = in.f64_within(-kMaxLogScale, kMaxLogScale);
+  loaded.corrected_ = in.f64_within(0, kMemory);
   loaded.samples_ = in.u64();
   loaded.trusted_ = in.u8() == 1;
   const std::uint32_t count = in.u32();
@@ -142,11 +162,86 @@ bool Calibration::read(ImageReader& in) {
     judged.y = in.f32_within(-1e3, 1e3);
     judged.inside = in.f32_within(0, 1);
     judged.censored = in.u8() == 1;
-    loaded.remember(judged);
+    loaded.push(judged);
   }
   if (!in.ok()) return false;
   *this = std::move(loaded);
   return true;
+}
+
+const Calibration& ModelCalibration::of(std::string_view model) const {
+  const std::uint64_t key = stable_hash(model);
+  for (const Model& m : models_) {
+    if (m.key == key) return m.calibration.decided() ? m.calibration : all_;
+  }
+  return all_;
+}
+
+Calibration* ModelCalibration::find_or_claim(std::string_view name) {
+  const std::uint64_t key = stable_hash(name);
+  Model* poorest = nullptr;
+  for (Model& model : models_) {
+    if (model.key == key) {
+      model.credit = std::min(model.credit + 1, kMaxCredit);
+      return &model.calibration;
+    }
+    if (poorest == nullptr || model.credit < poorest->credit) poorest = &model;
+  }
+  if (models_.size() < kModels) {
+    models_.push_back({key, 1, Calibration(min_samples_)});
+    return &models_.back().calibration;
+  }
+  if (poorest->credit > 0 && --poorest->credit > 0) return nullptr;
+  *poorest = {key, 1, Calibration(min_samples_)};
+  return &poorest->calibration;
+}
+
+Law ModelCalibration::correct(std::string_view model, const Law& raw) const {
+  return of(model).correct(raw);
+}
+
+bool ModelCalibration::trusted(std::string_view model) const {
+  return of(model).trusted();
+}
+
+Outcome ModelCalibration::outcome(std::string_view model, const Law& raw, double y,
+                                  bool censored) const {
+  return of(model).outcome(raw, y, censored);
+}
+
+void ModelCalibration::adjust(std::string_view model, const Law& raw, double y, bool censored,
+                              double weight) {
+  all_.adjust(raw, y, censored, weight);
+  if (Calibration* own = find_or_claim(model)) own->adjust(raw, y, censored, weight);
+}
+
+void ModelCalibration::remember(std::string_view model, const Outcome& outcome) {
+  all_.remember(outcome);
+  if (Calibration* own = find_or_claim(model)) own->remember(outcome, all_.trusted());
+}
+
+void ModelCalibration::write(ImageWriter& out) const {
+  all_.write(out);
+  out.u32(static_cast<std::uint32_t>(models_.size()));
+  for (const Model& model : models_) {
+    out.u64(model.key);
+    out.u32(model.credit);
+    model.calibration.write(out);
+  }
+}
+
+bool ModelCalibration::read(ImageReader& in) {
+  ModelCalibration loaded(min_samples_);
+  if (!loaded.all_.read(in)) return false;
+  const std::uint32_t count = in.u32();
+  if (!in.ok() || count > kModels) return false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Model model{in.u64(), std::min(in.u32(), kMaxCredit), Calibration(min_samples_)};
+    if (!model.calibration.read(in)) return false;
+    loaded.models_.push_back(std::move(model));
+  }
+  *this = std::move(loaded);
+  return in.ok();
 }
 
 }  // namespace tailrace::predict

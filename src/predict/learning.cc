@@ -21,6 +21,11 @@ std::optional<double> learnable(const Observation& observation) {
   return log_length(static_cast<double>(std::min(tokens, kLongest)));
 }
 
+Law bounded(const Law& law) {
+  static const double low = std::log(kSigmaMin), high = std::log(kSigmaMax);
+  return {std::clamp(law.mu, kMuMin, kMuMax), std::clamp(law.log_sigma, low, high)};
+}
+
 Prediction to_prediction(const Law& law, bool calibrated) {
   const double mu = std::clamp(law.mu, kMuMin, kMuMax);
   const double sigma = std::clamp(std::exp(law.log_sigma), kSigmaMin, kSigmaMax);

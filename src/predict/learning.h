@@ -12,6 +12,9 @@ namespace tailrace::predict {
 /// before the first token).
 std::optional<double> learnable(const Observation& observation);
 
+/// The nearest law within the bounds of what a LengthLaw and the scheduler's table can use.
+Law bounded(const Law& law);
+
 /// Within the bounds of what a LengthLaw and the scheduler's table can use.
 Prediction to_prediction(const Law& law, bool calibrated);
 

@@ -1,25 +1,41 @@
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "predict/calibration.h"
 #include "predict/hierarchical_prior.h"
 #include "predict/learning.h"
 #include "predict/linear_model.h"
+#include "predict/output_law.h"
 #include "predict/request_text.h"
+#include "predict/tenant_shares.h"
 #include "tailrace/predict/predictor.h"
 
 namespace tailrace::predict {
 namespace {
 
 constexpr std::string_view kKind = "online";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
+
+/// How the given law came out: atoms and cut answers count by the share of them that lies inside.
+Outcome outcome(const Bins& law, double y, const Observation& observation) {
+  constexpr double kLow = 0.1, kHigh = 0.9;
+  const auto tokens = static_cast<double>(std::max<std::int64_t>(observation.length.count(), 1));
+  const double from = cumulative(law, observation.censored ? tokens : tokens - 1);
+  const double to = observation.censored ? 1 : cumulative(law, tokens);
+  const double inside = std::min(to, kHigh) - std::max(from, kLow);
+  return {std::log(quantile(law, 0.5)), y, to > from ? std::max(inside, 0.0) / (to - from) : 0.0,
+          observation.censored};
+}
 
 class OnlinePredictor final : public Predictor {
  public:
   explicit OnlinePredictor(const PredictorOptions& options)
-      : table_bits_(options.table_bits),
+      : options_(options),
         prior_(options.prior_mu, options.prior_sigma),
         model_(options.table_bits),
-        calibration_(options.min_samples) {
+        calibration_(options.min_samples),
+        output_(options) {
     features_.reserve(kMaxFeatures);
   }
 
@@ -30,8 +46,14 @@ class OnlinePredictor final : public Predictor {
     predictions.reserve(batch.size());
     for (const RequestFeatures& request : batch) {
       extract_features(request, features_);
-      const Law raw = model_.predict(prior_.predict(request).mu, features_);
-      predictions.push_back(to_prediction(calibration_.correct(raw), calibration_.trusted()));
+      const Law law = calibration_.correct(request.model,
+                                           model_.predict(prior_.predict(request).mu, features_));
+      const bool trusted = calibration_.trusted(request.model);
+      if (options_.output == Output::kLogT) {
+        predictions.push_back(to_prediction(law, trusted));
+      } else {
+        predictions.push_back({to_length_law(output_.consult(request, bounded(law))), trusted});
+      }
     }
     return predictions;
   }
@@ -39,19 +61,32 @@ class OnlinePredictor final : public Predictor {
   void observe(const RequestFeatures& request, const Observation& observation) override {
     const auto y = learnable(observation);
     if (!y) return;
+    const TenantShares::Share share = shares_.observe(request.tenant);
     extract_features(request, features_);
     const double base_mu = prior_.predict(request).mu;
-    calibration_.judge(model_.predict(base_mu, features_), *y, observation.censored);
+    const Law raw = model_.predict(base_mu, features_);
+    const Bins& bins = output_.consult(request, bounded(calibration_.correct(request.model, raw)));
+    // First judged, then learned from.
+    if (share.sampled) {
+      calibration_.remember(request.model,
+                            options_.output == Output::kLogT
+                                ? calibration_.outcome(request.model, raw, *y, observation.censored)
+                                : outcome(bins, *y, observation));
+    }
+    calibration_.adjust(request.model, raw, *y, observation.censored, share.weight);
+    output_.learn(observation, share.weight);
     model_.learn(base_mu, features_, *y, observation.censored);
     prior_.observe(request, *y, observation.censored);
   }
 
   std::string save() const override {
     ImageWriter out(kKind, kVersion);
-    out.u8(static_cast<std::uint8_t>(table_bits_));
+    out.u8(static_cast<std::uint8_t>(options_.table_bits));
     prior_.write(out);
     calibration_.write(out);
     model_.write(out);
+    output_.write(out);
+    shares_.write(out);
     return std::move(out).finish();
   }
 
@@ -59,28 +94,35 @@ class OnlinePredictor final : public Predictor {
     auto in = ImageReader::open(image, kKind, kVersion);
     if (!in) return fail(in.error());
     const int bits = in->u8();
-    if (in->ok() && bits != table_bits_) {
+    if (in->ok() && bits != options_.table_bits) {
       return fail(ErrorCode::kUnsupported, "predictor image: learned with table_bits " +
                                                std::to_string(bits) + ", configured are " +
-                                               std::to_string(table_bits_));
+                                               std::to_string(options_.table_bits));
     }
     HierarchicalPrior prior = prior_;
-    Calibration calibration = calibration_;
-    LinearModel model(table_bits_);
-    if (!prior.read(*in) || !calibration.read(*in) || !model.read(*in) || !in->complete()) {
+    ModelCalibration calibration = calibration_;
+    LinearModel model(options_.table_bits);
+    auto output = std::make_unique<OutputLaw>(options_);
+    TenantShares shares;
+    if (!prior.read(*in) || !calibration.read(*in) || !model.read(*in) || !output->read(*in) ||
+        !shares.read(*in) || !in->complete()) {
       return damaged_payload();
     }
     prior_ = std::move(prior);
     calibration_ = std::move(calibration);
     model_ = std::move(model);
+    output_ = std::move(*output);
+    shares_ = std::move(shares);
     return {};
   }
 
  private:
-  int table_bits_;
+  PredictorOptions options_;
   HierarchicalPrior prior_;
   LinearModel model_;
-  Calibration calibration_;
+  ModelCalibration calibration_;
+  OutputLaw output_;
+  TenantShares shares_;
   FeatureList features_;
 };
 

@@ -5,8 +5,11 @@
 #include <limits>
 #include <string>
 
+#include "predict/calibration.h"
 #include "predict/hierarchical_prior.h"
+#include "predict/histogram_table.h"
 #include "predict/log_t_score.h"
+#include "predict/prompt_memory.h"
 #include "predict/support/generated_prompts.h"
 #include "tailrace/predict/predictor.h"
 
@@ -20,10 +23,15 @@ Prediction ask(Predictor& predictor, const RequestFeatures& features) {
 }
 
 void expect_sane(const Prediction& prediction) {
-  const auto law = *prediction.law.as_log_t();
-  EXPECT_TRUE(std::isfinite(law.mu));
-  EXPECT_GE(law.sigma, 0.03);
-  EXPECT_LE(law.sigma, 3);
+  const auto& law = prediction.law;
+  double before = 0;
+  for (const double p : {0.001, 0.1, 0.5, 0.9, 0.999}) {
+    EXPECT_TRUE(std::isfinite(law.quantile(p)));
+    EXPECT_GT(law.quantile(p), before);
+    before = law.quantile(p);
+  }
+  EXPECT_GT(law.capped_mean(1000), 0);
+  EXPECT_LE(law.capped_mean(1000), 1000);
 }
 
 TEST(PredictorBounds, MillionInventedTenantsNeitherGrowNorEvictTheRealOne) {
@@ -59,7 +67,11 @@ TEST(PredictorBounds, OnlineImageHasABoundWhateverTheTraffic) {
     features.prompt_head = "say " + std::to_string(rng.next_u64()) + " " + features.tenant;
     predictor->observe(features, {Tokens(static_cast<std::int64_t>(rng.below(1000))), false});
   }
-  EXPECT_LT(predictor->save().size(), 4096U * 16 + 8192 * 28 + 512 * 13 + 4096);
+  const std::size_t model_bytes = 4096U * 16 + 8192 * 28;
+  const std::size_t calibration_bytes = (ModelCalibration::kModels + 1) * 8192;
+  const std::size_t output_bytes =
+      HistogramTable::kGroups * (sizeof(Histogram) + 4) + PromptMemory::kPrompts * 70;
+  EXPECT_LT(predictor->save().size(), model_bytes + calibration_bytes + output_bytes + 16384);
   expect_sane(ask(*predictor, features));
 }
 
@@ -124,13 +136,13 @@ TEST(PredictorBounds, OptionsOutOfRangeAreBroughtIn) {
   }
 }
 
-TEST(PredictorBounds, ThousandsOfAnswersOfOneLengthKeepSigmaAboveItsFloor) {
+TEST(PredictorBounds, ThousandsOfAnswersOfOneLengthGiveANarrowLawAndNoNonsense) {
   auto predictor = make_online_predictor({.table_bits = 12});
   RequestFeatures features;
   features.prompt_head = "Yes or no?";
   for (int i = 0; i < 5000; ++i) predictor->observe(features, {Tokens(1), false});
   expect_sane(ask(*predictor, features));
-  EXPECT_NEAR(ask(*predictor, features).law.as_log_t()->mu, log_length(1), 0.1);
+  EXPECT_LT(ask(*predictor, features).law.survival(1), 0.02);
 }
 
 }  // namespace

@@ -20,12 +20,13 @@ Prediction ask(Predictor& predictor, const RequestFeatures& features) {
 }
 
 double median_of(Predictor& predictor, const RequestFeatures& features) {
-  return std::exp(ask(predictor, features).law.as_log_t()->mu);
+  return ask(predictor, features).law.median();
 }
 
 struct Told {
   double median = 0;
-  double sigma = 0;
+  double low = 0;  // the central 80 % interval
+  double high = 0;
   double length = 0;
   bool calibrated = false;
 };
@@ -35,9 +36,8 @@ std::vector<Told> prequential(Predictor& predictor, const std::vector<GeneratedR
   std::vector<Told> told;
   for (const auto& request : requests) {
     const Prediction p = ask(predictor, request.features);
-    const auto law = *p.law.as_log_t();
-    told.push_back(
-        {std::exp(law.mu), law.sigma, static_cast<double>(request.length), p.calibrated});
+    told.push_back({p.law.median(), p.law.quantile(0.1), p.law.quantile(0.9),
+                    static_cast<double>(request.length), p.calibrated});
     predictor.observe(request.features, {Tokens(request.length), false});
   }
   return told;
@@ -58,11 +58,11 @@ double pair_accuracy(const std::vector<Told>& told, std::size_t from) {
 }
 
 double coverage80(const std::vector<Told>& told, std::size_t from) {
-  constexpr double kQuantile90 = 1.5808;  // of Student-t at 3.5 degrees of freedom
   double inside = 0;
   for (std::size_t i = from; i < told.size(); ++i) {
-    const double z = std::log(told[i].length / told[i].median) / told[i].sigma;
-    inside += std::abs(z) <= kQuantile90 ? 1 : 0;
+    // A whole token stands for the unit that ends in it.
+    const double length = told[i].length - 0.5;
+    inside += length >= told[i].low && length <= told[i].high ? 1 : 0;
   }
   return inside / static_cast<double>(told.size() - from);
 }
@@ -153,9 +153,10 @@ TEST(OnlinePredictor, CutAnswersRaiseTheLawAndDoNotBiasIt) {
       const bool cut = length > 400 && rng.below(10) != 0;
       predictor->observe(features, {Tokens(cut ? 400 : std::llround(std::max(length, 1.0))), cut});
     }
-    const auto law = *ask(*predictor, features).law.as_log_t();
-    EXPECT_NEAR(law.mu, std::log(500.0), 0.15) << predictor->name();
-    EXPECT_NEAR(std::log(law.sigma), std::log(0.5), 0.25) << predictor->name();
+    const auto law = ask(*predictor, features).law;
+    EXPECT_NEAR(std::log(law.median()), std::log(500.0), 0.15) << predictor->name();
+    EXPECT_NEAR(std::log(law.quantile(0.8) / law.quantile(0.2)), 2 * 0.5 * 0.941, 0.25)
+        << predictor->name();
   }
 }
 
@@ -185,9 +186,10 @@ TEST(OnlinePredictor, FeaturesAndStepsAreThoseOfTheImageVersion) {
   RequestFeatures features;
   features.model = "model-a";
   features.prompt_head = "Explain the 3 phases of the moon.";
-  const auto law = *ask(*predictor, features).law.as_log_t();
-  EXPECT_NEAR(law.mu, 4.5912494667650297, 1e-9);
-  EXPECT_NEAR(law.sigma, 0.50764682350164991, 1e-9);
+  const auto law = ask(*predictor, features).law;
+  EXPECT_NEAR(law.quantile(0.1), 43.0541, 1e-3);
+  EXPECT_NEAR(law.median(), 93.0360, 1e-3);
+  EXPECT_NEAR(law.quantile(0.9), 207.7006, 1e-3);
 }
 
 TEST(OnlinePredictor, BatchGivesWhatSinglesGive) {

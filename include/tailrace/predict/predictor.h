@@ -87,12 +87,20 @@ class Predictor {
   virtual Result<void> load(std::string_view image) = 0;
 };
 
+/// Which laws the online predictor gives.
+enum class Output {
+  kLogT,     ///< log-t by location and scale, corrected by recent errors
+  kBinned,   ///< bins: the histogram of the request's group, whatever the prompt says
+  kMixture,  ///< bins: that log-t, groups' histograms and repeated prompts, mixed hazard by hazard
+};
+
 /// Values out of range are brought to the nearest bound.
 struct PredictorOptions {
   double prior_mu = 5.0;     ///< ln tokens, before anything is known; −2 to 16
   double prior_sigma = 1.0;  ///< 0.03 to 3
   int table_bits = 18;       ///< 2^bits hashed weights of 16 bytes; 8 to 24
   int min_samples = 100;     ///< observations before a prediction counts as calibrated; at least 1
+  Output output = Output::kMixture;  ///< the online predictor's only
 };
 
 /// Learns in place from every observation: a hierarchical prior (all → model → kind of call →

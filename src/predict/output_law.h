@@ -1,0 +1,82 @@
+// Given where a request's answer lies and how wide, what is the law of its length in full?
+//
+// Several laws on one grid are asked: the log-t of that location and scale and a wider one, the
+// histograms of the request's groups from coarse to fine (all → model → kind of call → tenant →
+// system prompt), of prompts as long as this one, of requests predicted alike, and of this very
+// prompt. A HazardMixer joins what each knows beyond the one it starts from. Last, the mix stands
+// in a pool with the plainest of them, weighed by how well each foretold the answers so far, so
+// that it can lose to none of those by much. What tenants share is learned with a weight in (0, 1]
+// (tenant_shares.h); what is a tenant's own, in full. One thread; about 20 µs each way, 5 MB.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "predict/hazard_mixer.h"
+#include "predict/hierarchical_prior.h"
+#include "predict/histogram_table.h"
+#include "predict/image.h"
+#include "predict/length_bins.h"
+#include "predict/prompt_memory.h"
+#include "tailrace/predict/predictor.h"
+
+namespace tailrace::predict {
+
+class OutputLaw {
+ public:
+  explicit OutputLaw(const PredictorOptions& options);
+
+  /// Masses that sum to one. `law`: location and scale as predicted.
+  const Bins& consult(const RequestFeatures& features, const Law& law);
+  /// Learns from the answer to the request that was consulted last.
+  void learn(const Observation& observation, double weight);
+
+  void write(ImageWriter& out) const;
+  bool read(ImageReader& in);
+
+ private:
+  enum Expert : std::size_t {
+    kLogT,
+    kWide,
+    kAll,
+    kModel,
+    kCall,
+    kTenant,
+    kSystem,
+    kPromptLength,
+    kAlike,
+    kPrompt,
+    kPromptOfModel,
+    kExperts
+  };
+  static_assert(kExperts <= HazardMixer::kMost);
+  static const std::array<float, kExperts> kStart;  // the mixer's weights before anything is known
+  using Keys = std::array<std::uint64_t, kExperts>;
+  static constexpr std::size_t kPool = 4;  // the mix, log-t, all, the finest group
+
+  static Keys keys_of(const RequestFeatures& features, double mu);
+  /// What `expert` says, starting from `parent`: its law, and its log odds beyond the parent's.
+  void refine(Expert expert, Expert parent, float strength);
+  void join();
+  const Bins& pooled(std::size_t i) const;
+
+  Output output_;
+  Bins prior_{};  // as configured
+  Histogram all_;
+  HistogramTable groups_;
+  PromptMemory prompts_;
+  HazardMixer mixer_;
+  std::array<double, kPool> pool_;
+  // Of the request that was consulted last.
+  Keys keys_{};
+  std::array<Bins, kExperts> laws_{};
+  std::array<Bins, kExperts> odds_{};
+  std::array<Bins, kExperts> inputs_{};
+  Bins mixed_{};
+  Bins law_{};
+};
+
+/// Bins as a law.
+length::LengthLaw to_length_law(const Bins& mass);
+
+}  // namespace tailrace::predict
