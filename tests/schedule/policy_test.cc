@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tailrace::schedule {
@@ -120,6 +121,30 @@ TEST(Policy, ExtremeLawsGiveKeysThatCompare) {
         }
       }
     }
+  }
+}
+
+TEST(Policy, EveryFamilyOfLawIsOrderedByTheSameRules) {
+  const double edges[] = {1, 2, 4, 8, 64, 512, 4096};
+  const double masses[] = {0.2, 0.1, 0.1, 0.1, 0.2, 0.2, 0.08, 0.02};
+  const auto binned = length::LengthLaw::binned(edges, masses).value();
+  const length::LengthLaw laws[] = {
+      binned, length::LengthLaw::mixture(0.4, law(3, 0.3), law(7, 0.5)).value(),
+      length::LengthLaw::mixture(0.5, binned, length::LengthLaw::gamma(2, 300).value()).value(),
+      length::LengthLaw::weibull(0.7, 200).value(), length::LengthLaw::lomax(1.3, 90).value()};
+  PolicyOptions options;
+  options.fixed_beta = 0.3;
+  for (const length::LengthLaw& each : laws) {
+    SCOPED_TRACE(each.describe());
+    const Job waiting = job(each, 1024);
+    const double mean = each.capped_mean(1024);
+    const double score = mean + 0.3 * each.capped_cvar(0.9, 1024);
+    const double ratio = mean / each.mean_inverse(Tokens{1024});
+    EXPECT_NEAR(policy("mean")->key_of(waiting) / mean, 1, 1e-5);
+    EXPECT_NEAR(policy("median")->key_of(waiting), std::min(each.median(), 1024.0), 1e-9);
+    EXPECT_NEAR(policy("ratio")->key_of(waiting) / ratio, 1, 2e-3);
+    EXPECT_NEAR(policy("tie", options)->key_of(waiting), std::log(score), 1e-5);
+    EXPECT_THAT(policy("tie")->explain(waiting), HasSubstr(each.describe()));
   }
 }
 
