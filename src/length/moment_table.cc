@@ -16,7 +16,7 @@ constexpr double kLevel = 0.9;
 
 // Rows: sqrt(sigma). Columns: u (below). Each axis has nodes beyond the range it serves, so that
 // four nodes surround every query.
-constexpr int kRows = 128;
+constexpr int kRows = 144;
 constexpr int kColumns = 400;
 constexpr int kBodyNodes = 512;
 constexpr double kSigmaMin = 0.0099;
