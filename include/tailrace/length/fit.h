@@ -25,7 +25,9 @@ struct LengthSample {
 };
 
 struct FitOptions {
-  std::optional<double> nu = 3.5;  ///< of log-t; nothing: free within [nu_min, nu_max]
+  /// Of log-t; nothing: free within [nu_min, nu_max], without a maximum where k identical lengths
+  /// among n make k/(n − k) > nu_min (docs/decisions/0007).
+  std::optional<double> nu = 3.5;
   double nu_min = 1;
   double nu_max = 200;
 };
