@@ -55,7 +55,7 @@ class TieTail {
     const double y = x * x;
     const double w = y * y;
     std::array<double, 4> chain{powers_[12], powers_[13], powers_[14], powers_[15]};
-    for (std::size_t k : {8, 4, 0}) {
+    for (const std::size_t k : {std::size_t{8}, std::size_t{4}, std::size_t{0}}) {
       for (std::size_t i = 0; i < 4; ++i) chain[i] = chain[i] * w + powers_[k + i];
     }
     const double g = chain[0] + x * chain[1] + y * (chain[2] + x * chain[3]);
