@@ -20,6 +20,13 @@ HazardMixer::HazardMixer(std::span<const float> start) : size_(start.size()) {
   }
 }
 
+HazardMixer HazardMixer::afresh() const {
+  HazardMixer fresh = *this;
+  fresh.precision_ = {};
+  for (std::size_t k = 0; k < size_; ++k) fresh.precision_[k][k] = kPrior;
+  return fresh;
+}
+
 void HazardMixer::odds(std::span<const Bins> inputs, Bins& out) const {
   out.fill(0);
   for (std::size_t k = 0; k < size_; ++k) {

@@ -23,6 +23,9 @@ class HazardMixer {
   /// `start` are the weights before anything is known.
   explicit HazardMixer(std::span<const float> start);
 
+  /// A mixer that starts from these weights and has learned nothing yet.
+  HazardMixer afresh() const;
+
   /// masses of the mixed law; they sum to one.
   void mix(std::span<const Bins> inputs, Bins& mass) const;
   /// `last` is the bin where the answer ended, or was cut after coming through `passed` of it.

@@ -18,6 +18,7 @@ constexpr float kPromptStrength = 6;     // and what is said of a prompt without
 constexpr double kAlikeWidth = 1.0 / 3;  // of ln tokens: predictions that count as alike
 // The share of the pool that is dealt out evenly after every answer: any member can come back.
 constexpr double kFixedShare = 1e-3;
+constexpr std::uint32_t kMaxCredit = 1000;
 constexpr std::array<double, 4> kPoolStart = {0.7, 0.2, 0.05, 0.05};
 
 /// 0 is the empty place of a table.
@@ -37,7 +38,7 @@ const std::array<float, OutputLaw::kExperts> OutputLaw::kStart = [] {
 }();
 
 OutputLaw::OutputLaw(const PredictorOptions& options)
-    : output_(options.output), mixer_(kStart), pool_(kPoolStart) {
+    : output_(options.output), shared_{HazardMixer(kStart), kPoolStart} {
   all_.key = 1;
   log_t_bins(options.prior_mu, options.prior_sigma, prior_);
 }
@@ -85,6 +86,7 @@ void OutputLaw::refine(Expert expert, Expert parent, float strength) {
 
 const Bins& OutputLaw::consult(const RequestFeatures& features, const Law& law) {
   keys_ = keys_of(features, law.mu);
+  tenant_ = stable_hash(features.tenant);
   const double sigma = std::exp(law.log_sigma);
   log_t_bins(law.mu, sigma, laws_[kLogT]);
   log_t_bins(law.mu, kWider * sigma, laws_[kWide]);
@@ -114,10 +116,11 @@ void OutputLaw::join() {
     law_ = laws_[kSystem];
     return;
   }
-  mixer_.mix(inputs_, mixed_);
+  const Joint& joint = joint_of(tenant_);
+  joint.mixer.mix(inputs_, mixed_);
   law_.fill(0);
   for (std::size_t m = 0; m < kPool; ++m) {
-    const auto share = static_cast<float>(pool_[m]);
+    const auto share = static_cast<float>(joint.pool[m]);
     const Bins& member = pooled(m);
     for (std::size_t i = 0; i < kBins; ++i) law_[i] += share * member[i];
   }
@@ -135,18 +138,16 @@ void OutputLaw::learn(const Observation& observation, double weight) {
   const std::size_t bin = bin_of(tokens);
   const double passed = passed_share(bin, tokens);
 
-  double total = 0;
+  std::array<double, kPool> scores{};
   for (std::size_t m = 0; m < kPool; ++m) {
     const Bins& law = pooled(m);
     float mass = cut ? static_cast<float>(1 - passed) * law[bin] : law[bin];
     for (std::size_t i = bin + 1; cut && i < kBins; ++i) mass += law[i];
-    pool_[m] *= std::pow(std::max(static_cast<double>(mass), 1e-9), weight);
-    total += pool_[m];
+    scores[m] = std::log(std::max(static_cast<double>(mass), 1e-9));
   }
-  for (double& share : pool_) {
-    share = (1 - kFixedShare) * share / total + kFixedShare / static_cast<double>(kPool);
-  }
-  mixer_.learn(inputs_, bin, cut, passed, weight);
+  // The tenant's first: a new one starts from what was known before this answer.
+  if (Joint* own = find_or_claim_joint(tenant_)) teach(*own, scores, bin, cut, passed, 1);
+  teach(shared_, scores, bin, cut, passed, weight);
 
   const auto add = [&](Histogram* group, double by) {
     if (group == nullptr) return;
@@ -168,19 +169,69 @@ void OutputLaw::learn(const Observation& observation, double weight) {
   }
 }
 
+void OutputLaw::teach(Joint& joint, const std::array<double, kPool>& scores, std::size_t bin,
+                      bool cut, double passed, double weight) {
+  double total = 0;
+  for (std::size_t m = 0; m < kPool; ++m) {
+    total += joint.pool[m] *= std::exp(weight * scores[m]);
+  }
+  for (double& share : joint.pool) {
+    share = (1 - kFixedShare) * share / total + kFixedShare / static_cast<double>(kPool);
+  }
+  joint.mixer.learn(inputs_, bin, cut, passed, weight);
+}
+
+const OutputLaw::Joint& OutputLaw::joint_of(std::uint64_t tenant) const {
+  const auto at = std::find_if(joints_.begin(), joints_.end(),
+                               [&](const Joint& joint) { return joint.tenant == tenant; });
+  return at == joints_.end() ? shared_ : *at;
+}
+
+OutputLaw::Joint* OutputLaw::find_or_claim_joint(std::uint64_t tenant) {
+  Joint* poorest = nullptr;
+  for (Joint& joint : joints_) {
+    if (joint.tenant == tenant) {
+      joint.credit = std::min(joint.credit + 1, kMaxCredit);
+      return &joint;
+    }
+    if (poorest == nullptr || joint.credit < poorest->credit) poorest = &joint;
+  }
+  const Joint fresh{shared_.mixer.afresh(), shared_.pool, tenant, 1};
+  if (joints_.size() < kJoints) return &joints_.emplace_back(fresh);
+  if (poorest->credit > 0 && --poorest->credit > 0) return nullptr;
+  return &(*poorest = fresh);
+}
+
 void OutputLaw::write(ImageWriter& out) const {
   predict::write(all_, out);
   groups_.write(out);
   prompts_.write(out);
-  mixer_.write(out);
-  for (const double share : pool_) out.f64(share);
+  out.u32(static_cast<std::uint32_t>(joints_.size()));
+  const auto write_joint = [&out](const Joint& joint) {
+    out.u64(joint.tenant);
+    out.u32(joint.credit);
+    joint.mixer.write(out);
+    for (const double share : joint.pool) out.f64(share);
+  };
+  write_joint(shared_);
+  for (const Joint& joint : joints_) write_joint(joint);
 }
 
 bool OutputLaw::read(ImageReader& in) {
   if (!predict::read(all_, in)) return false;
-  if (!groups_.read(in) || !prompts_.read(in) || !mixer_.read(in)) return false;
-  for (double& share : pool_) share = in.f64_within(0, 1);
-  return in.ok();
+  if (!groups_.read(in) || !prompts_.read(in)) return false;
+  const std::uint32_t count = in.u32();
+  if (!in.ok() || count > kJoints) return false;
+  const auto read_joint = [&in](Joint& joint) {
+    joint.tenant = in.u64();
+    joint.credit = std::min(in.u32(), kMaxCredit);
+    if (!joint.mixer.read(in)) return false;
+    for (double& share : joint.pool) share = in.f64_within(1e-9, 1);
+    return in.ok();
+  };
+  if (!read_joint(shared_)) return false;
+  joints_.assign(count, shared_);
+  return std::all_of(joints_.begin(), joints_.end(), read_joint);
 }
 
 length::LengthLaw to_length_law(const Bins& mass) {

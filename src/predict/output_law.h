@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "predict/hazard_mixer.h"
 #include "predict/hierarchical_prior.h"
@@ -57,18 +58,33 @@ class OutputLaw {
   static Keys keys_of(const RequestFeatures& features, double mu);
   /// What `expert` says, starting from `parent`: its law, and its log odds beyond the parent's.
   void refine(Expert expert, Expert parent, float strength);
+  /// How a tenant's laws are joined. A tenant's own, since what joins the laws of one that sends
+  /// constants makes everybody else's too narrow; it starts from the one that all tenants teach.
+  struct Joint {
+    HazardMixer mixer;
+    std::array<double, kPool> pool;
+    std::uint64_t tenant = 0;
+    std::uint32_t credit = 0;
+  };
+  static constexpr std::size_t kJoints = 128;
+
   void join();
   const Bins& pooled(std::size_t i) const;
+  const Joint& joint_of(std::uint64_t tenant) const;
+  Joint* find_or_claim_joint(std::uint64_t tenant);
+  void teach(Joint& joint, const std::array<double, kPool>& scores, std::size_t bin, bool cut,
+             double passed, double weight);
 
   Output output_;
   Bins prior_{};  // as configured
   Histogram all_;
   HistogramTable groups_;
   PromptMemory prompts_;
-  HazardMixer mixer_;
-  std::array<double, kPool> pool_;
+  Joint shared_;
+  std::vector<Joint> joints_;
   // Of the request that was consulted last.
   Keys keys_{};
+  std::uint64_t tenant_ = 0;
   std::array<Bins, kExperts> laws_{};
   std::array<Bins, kExperts> odds_{};
   std::array<Bins, kExperts> inputs_{};

@@ -70,7 +70,7 @@ TEST(PredictorBounds, OnlineImageHasABoundWhateverTheTraffic) {
   const std::size_t model_bytes = 4096U * 16 + 8192 * 28;
   const std::size_t calibration_bytes = (ModelCalibration::kModels + 1) * 8192;
   const std::size_t output_bytes =
-      HistogramTable::kGroups * (sizeof(Histogram) + 4) + PromptMemory::kPrompts * 70;
+      HistogramTable::kGroups * (sizeof(Histogram) + 4) + PromptMemory::kPrompts * 70 + 129 * 720;
   EXPECT_LT(predictor->save().size(), model_bytes + calibration_bytes + output_bytes + 16384);
   expect_sane(ask(*predictor, features));
 }
