@@ -191,7 +191,8 @@ Calibration* ModelCalibration::find_or_claim(std::string_view name) {
     models_.push_back({key, 1, Calibration(min_samples_)});
     return &models_.back().calibration;
   }
-  if (poorest->credit > 0 && --poorest->credit > 0) return nullptr;
+  if (poorest->credit > 0) --poorest->credit;
+  if (poorest->credit > 0) return nullptr;
   *poorest = {key, 1, Calibration(min_samples_)};
   return &poorest->calibration;
 }

@@ -99,7 +99,8 @@ Histogram* HistogramTable::find_or_claim(std::uint64_t key) {
     }
     if (group.credit < poorest->credit) poorest = &group;
   }
-  if (poorest->credit > 0 && --poorest->credit > 0) return nullptr;
+  if (poorest->credit > 0) --poorest->credit;
+  if (poorest->credit > 0) return nullptr;
   *poorest = Histogram{};
   poorest->key = key;
   poorest->credit = 1;

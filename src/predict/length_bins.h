@@ -14,11 +14,15 @@ namespace tailrace::predict {
 
 namespace bins_internal {
 inline constexpr double kSingles = 24, kFineEnd = 8192, kEnd = 1 << 20;
+constexpr double rounded(double x) {
+  const auto whole = static_cast<double>(static_cast<std::int64_t>(x));
+  return x - whole < 0.5 ? whole : whole + 1;
+}
 /// The edge after `edge`: a whole number of tokens.
 constexpr double next_edge(double edge) {
   if (edge < kSingles) return edge + 1;
   const double ratio = edge < kFineEnd ? 1.075 : 1.25;
-  const double next = static_cast<double>(static_cast<std::int64_t>(edge * ratio + 0.5));
+  const double next = rounded(edge * ratio);
   const double limit = edge < kFineEnd ? kFineEnd : kEnd;
   return next * (1 + (ratio - 1) / 2) > limit ? limit : next;
 }

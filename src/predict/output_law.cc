@@ -198,7 +198,8 @@ OutputLaw::Joint* OutputLaw::find_or_claim_joint(std::uint64_t tenant) {
   }
   const Joint fresh{shared_.mixer.afresh(), shared_.pool, tenant, 1};
   if (joints_.size() < kJoints) return &joints_.emplace_back(fresh);
-  if (poorest->credit > 0 && --poorest->credit > 0) return nullptr;
+  if (poorest->credit > 0) --poorest->credit;
+  if (poorest->credit > 0) return nullptr;
   return &(*poorest = fresh);
 }
 

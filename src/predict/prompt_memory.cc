@@ -45,7 +45,8 @@ void PromptMemory::add(std::uint64_t key, std::size_t bin) {
     if (prompts_[i].credit < poorest->credit) poorest = &prompts_[i];
   }
   if (prompt == nullptr) {
-    if (poorest->credit > 0 && --poorest->credit > 0) return;
+    if (poorest->credit > 0) --poorest->credit;
+    if (poorest->credit > 0) return;
     *poorest = Prompt{};
     poorest->key = key;
     prompt = poorest;
