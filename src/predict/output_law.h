@@ -6,7 +6,8 @@
 // prompt. A HazardMixer joins what each knows beyond the one it starts from. Last, the mix stands
 // in a pool with the plainest of them, weighed by how well each foretold the answers so far, so
 // that it can lose to none of those by much. What tenants share is learned with a weight in (0, 1]
-// (tenant_shares.h); what is a tenant's own, in full. One thread; about 20 µs each way, 5 MB.
+// (tenant_shares.h); what is a tenant's own, in full. One thread; about 20 µs to consult, as much
+// to learn; 7 MB.
 #pragma once
 
 #include <array>
