@@ -22,8 +22,8 @@ using predict::RequestFeatures;
 
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kGroupsMax = 4096;  // later groups get the law of all
-constexpr double kVagueWeight = 1;        // answers that the law before all data counts for
-constexpr double kAllWeight = 10;         // and the law of all within a group
+constexpr double kPriorEnds = 5;          // log score is flat between 2 and 10
+constexpr double kFewPriorEnds = 0.3;     // the same for a handful of answers to one prompt
 constexpr float kCountMax = 1e9F;
 
 /// 0: no group.
@@ -44,6 +44,12 @@ std::uint64_t route_group(const RequestFeatures& features) {
   return std::max<std::uint64_t>(1, predict::combine(route, features.system_fingerprint));
 }
 
+HazardHistogram read_histogram(predict::ImageReader& in) {
+  HazardHistogram histogram;
+  in.table(histogram.counts(), kCountMax);
+  return histogram;
+}
+
 class HistogramBaseline final : public Predictor {
  public:
   HistogramBaseline(std::string_view name, KeyOf key_of) : name_(name), key_of_(key_of) {}
@@ -54,9 +60,9 @@ class HistogramBaseline final : public Predictor {
     std::vector<Prediction> predictions;
     predictions.reserve(batch.size());
     for (const auto& features : batch) {
-      Hazards hazards = all_.shrunk_towards(vague_, kVagueWeight);
+      Hazards hazards = all_.sharpened(vague_, kPriorEnds);
       const auto group = groups_.find(key_of_(features));
-      if (group != groups_.end()) hazards = group->second.shrunk_towards(hazards, kAllWeight);
+      if (group != groups_.end()) hazards = group->second.sharpened(std::move(hazards), kPriorEnds);
       predictions.push_back({law_of(hazards), true});
     }
     return predictions;
@@ -83,12 +89,12 @@ class HistogramBaseline final : public Predictor {
   Result<void> load(std::string_view image) override {
     auto in = predict::ImageReader::open(image, name_, kVersion);
     if (!in) return fail(in.error());
-    HazardHistogram all;
-    in->table(all.counts(), kCountMax);
+    HazardHistogram all = read_histogram(*in);
     std::map<std::uint64_t, HazardHistogram> groups;
     const std::uint32_t count = in->u32();
     for (std::uint32_t i = 0; i < count && i < kGroupsMax && in->ok(); ++i) {
-      in->table(groups[in->u64()].counts(), kCountMax);
+      const std::uint64_t key = in->u64();
+      groups[key] = read_histogram(*in);
     }
     if (!in->complete()) return fail(ErrorCode::kDataLoss, "baseline image: damaged payload");
     all_ = std::move(all);
@@ -160,8 +166,8 @@ class Oracle final : public Unlearning {
   std::size_t next_ = 0;
 };
 
-/// The other answers to the prompt, each spread by a normal kernel on the logarithmic scale, over a
-/// thin layer of the law of all answers.
+/// The other answers to the prompt, each spread by a normal kernel on the logarithmic scale, from
+/// the start of the law of all answers.
 class PromptOracle final : public Unlearning {
  public:
   explicit PromptOracle(std::span<const Row> rows) : Unlearning("prompt-oracle"), rows_(rows) {
@@ -170,7 +176,7 @@ class PromptOracle final : public Unlearning {
       all.add(row.truth, row.features.cap);
       groups_[row.group].push_back(row.truth);
     }
-    all_ = all.shrunk_towards(vague_hazards(), kVagueWeight);
+    all_ = all.sharpened(vague_hazards(), kPriorEnds);
   }
   std::vector<Prediction> predict(std::span<const RequestFeatures> batch) override {
     std::vector<Prediction> predictions;
@@ -194,7 +200,7 @@ class PromptOracle final : public Unlearning {
     for (const Observation& answer : others) {
       histogram.add_spread(answer, row.features.cap, width);
     }
-    return law_of(histogram.shrunk_towards(all_, kAllThinly));
+    return law_of(histogram.sharpened(all_, kFewPriorEnds));
   }
 
   /// Silverman's rule on ln tokens, never narrower than what whole tokens and small samples allow.
@@ -214,7 +220,6 @@ class PromptOracle final : public Unlearning {
     return std::max(kNarrowest, 1.06 * deviation * std::pow(n, -0.2));
   }
 
-  static constexpr double kAllThinly = 0.3;
   std::span<const Row> rows_;
   Hazards all_;
   std::unordered_map<std::uint64_t, std::vector<Observation>> groups_;

@@ -11,6 +11,8 @@ namespace {
 constexpr double kUnitBins = 16;
 constexpr double kGrowth = 1.08;
 constexpr double kLongest = 131'072;
+// Windows of 17, of 5 and of one bin; each starts from what the wider one found.
+constexpr std::size_t kReaches[] = {8, 2, 0};
 
 std::vector<double> make_edges() {
   std::vector<double> edges;
@@ -93,17 +95,30 @@ void HazardHistogram::add_spread(const predict::Observation& observation, Tokens
   }
 }
 
-Hazards HazardHistogram::shrunk_towards(const Hazards& coarser, double weight) const {
-  const std::size_t bins = coarser.size();
-  Hazards hazards(bins);
-  double at_risk = 0;
+Hazards HazardHistogram::sharpened(Hazards hazards, double prior_ends) const {
+  const std::size_t bins = hazards.size();
+  std::vector<double> at_risk(bins);
+  double beyond = 0;
   for (std::size_t b = bins; b-- > 0;) {
-    const double ended = counts_[b];
     const double cut = counts_[bins + b];
-    at_risk += ended + cut;
+    beyond += counts_[b] + cut;
     // An answer that was cut in this bin lived through about half of it.
-    const double risk = at_risk - cut / 2;
-    hazards[b] = (ended + weight * coarser[b]) / (risk + weight);
+    at_risk[b] = beyond - cut / 2;
+  }
+  std::vector<double> ended(bins + 1);
+  std::vector<double> expected(bins + 1);
+  for (const std::size_t reach : kReaches) {
+    for (std::size_t b = 0; b < bins; ++b) {
+      ended[b + 1] = ended[b] + counts_[b];
+      expected[b + 1] = expected[b] + at_risk[b] * hazards[b];
+    }
+    for (std::size_t b = 0; b < bins; ++b) {
+      const std::size_t low = b - std::min(b, reach);
+      const std::size_t high = std::min(bins, b + reach + 1);
+      const double factor =
+          (ended[high] - ended[low] + prior_ends) / (expected[high] - expected[low] + prior_ends);
+      hazards[b] = std::min(1.0, hazards[b] * factor);
+    }
   }
   return hazards;
 }

@@ -31,14 +31,17 @@ class HazardHistogram {
   void add(const predict::Observation& observation, Tokens cap);
   /// The same, with an ended answer spread by a normal kernel of `width` in ln tokens.
   void add_spread(const predict::Observation& observation, Tokens cap, double width);
-  /// The hazards seen, as if `weight` answers at risk in each bin had come with those of `coarser`.
-  Hazards shrunk_towards(const Hazards& coarser, double weight) const;
+  /// `hazards` as these answers correct them: by a factor for each window of bins, from wide
+  /// windows to single bins, each shrunk towards one while few answers ended there: a window with
+  /// `prior_ends` ends counts for as much as what it corrects. Few answers so move the whole, many
+  /// show every atom.
+  Hazards sharpened(Hazards hazards, double prior_ends) const;
 
+  /// Ended answers by bin, then cut ones.
   std::span<const float> counts() const { return counts_; }
   std::span<float> counts() { return counts_; }
 
  private:
-  // Ended answers by bin, then cut ones.
   std::vector<float> counts_;
 };
 

@@ -216,7 +216,6 @@ Evaluation prequential(predict::Predictor& predictor, std::span<const Row> rows,
   Stopwatch watch(options.cpu_seconds);
   double predict_s = 0;
   double observe_s = 0;
-  const double heap_before = options.heap_bytes ? options.heap_bytes() : 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     if (options.progress && i % kProgressEvery == 0) options.progress(i);
@@ -233,10 +232,9 @@ Evaluation prequential(predict::Predictor& predictor, std::span<const Row> rows,
     watch.time(observe_s, [&] { predictor.observe(row.features, row.truth); });
   }
   Evaluation evaluation;
-  if (options.heap_bytes || options.cpu_seconds) {
+  if (options.cpu_seconds) {
     const double n = std::max(1.0, static_cast<double>(rows.size()));
-    evaluation.cost = Cost{1e6 * predict_s / n, 1e6 * observe_s / n,
-                           options.heap_bytes ? options.heap_bytes() - heap_before : 0};
+    evaluation.cost = Cost{1e6 * predict_s / n, 1e6 * observe_s / n, 0};
   }
   evaluation.predictor = predictor.name();
   evaluation.scores = summarise(judged);

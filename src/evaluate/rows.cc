@@ -8,8 +8,9 @@
 #include <map>
 #include <unordered_map>
 
-#include "evaluate/line_stream.h"
+#include "evaluate/length_tables.h"
 #include "evaluate/row_maker.h"
+#include "tailrace/dataset/json_lines.h"
 
 namespace tailrace::evaluate {
 namespace {
@@ -23,22 +24,16 @@ using UseLine = std::function<Result<void>(const LineFields&)>;
 
 /// Calls `use` with each line that is not empty; its errors come back with file and line.
 Result<void> each_line(const fs::path& path, const UseLine& use) {
-  auto stream = LineStream::open(path.string());
-  if (!stream) return fail(stream.error());
-  simdjson::dom::parser parser;
-  const auto here = [&] { return fmt::format("{}:{}", path.string(), stream->line()); };
+  auto reader = dataset::LineReader::open(path.string(), kLineBytesMax);
+  if (!reader) return fail(reader.error());
+  dataset::JsonLines lines(std::move(*reader));
   while (true) {
-    auto line = stream->next(kLineBytesMax);
-    if (!line) return fail(line.error().with_context(here()));
-    if (!*line) return {};
-    if ((*line)->find_first_not_of(" \t") == std::string::npos) continue;
-    simdjson::dom::object object;
-    if (const auto error = parser.parse(**line).get(object); error != simdjson::SUCCESS) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: no JSON object ({}); give one object a line", here(),
-                              simdjson::error_message(error)));
+    const auto object = lines.next();
+    if (!object) return fail(object.error());
+    if (!*object) return {};
+    if (auto used = use(LineFields(**object)); !used) {
+      return fail(lines.lines().at_line(used.error().code, used.error().message));
     }
-    if (auto used = use(LineFields(object)); !used) return fail(used.error().with_context(here()));
   }
 }
 
@@ -261,12 +256,16 @@ Result<void> read_pair(Collection collection, const fs::path& prompts, const fs:
                    [&](const LineFields& fields) { return (collection.*add_answers)(fields); });
 }
 
-bool holds_lines(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.ends_with(".jsonl") || name.ends_with(".jsonl.gz");
+bool is_table(const fs::path& path) {
+  return path.filename().string().find(".csv") != std::string::npos;
+}
+
+bool holds_rows(const fs::path& path) {
+  return is_table(path) || path.filename().string().find(".jsonl") != std::string::npos;
 }
 
 Result<void> read_file(const fs::path& path, RowMaker& rows) {
+  if (is_table(path)) return read_length_table(path.string(), rows);
   return each_line(path, [&](const LineFields& fields) { return add_line(fields, rows); });
 }
 
@@ -282,12 +281,12 @@ Result<void> read_folder(const fs::path& folder, RowMaker& rows) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (holds_lines(entry.path())) files.push_back(entry.path());
+    if (holds_rows(entry.path())) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   if (files.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                folder.string() + ": holds no file of JSON lines (*.jsonl, *.jsonl.gz)");
+                folder.string() + ": holds no file of rows (*.jsonl or *.csv, packed or not)");
   }
   for (const auto& file : files) {
     if (auto read = read_file(file, rows); !read) return read;

@@ -61,7 +61,7 @@ inline constexpr std::size_t kRepeatsMin = 5;
 struct Cost {
   double predict_us = 0;  ///< CPU time a call, mean
   double observe_us = 0;
-  double heap_bytes = 0;  ///< what the predictor holds when the stream has ended
+  double heap_bytes = 0;  ///< what the predictor holds when the stream has ended; 0: not measured
 };
 
 struct Evaluation {
@@ -79,8 +79,7 @@ struct PrequentialOptions {
   std::size_t skip = 0;  ///< rows at the start that are learned but not scored
   /// Which rows are scored; empty: all. The others are predicted and learned just the same.
   std::function<bool(const Row&)> scored;
-  std::function<double()> cpu_seconds;            ///< for Cost; empty: not measured
-  std::function<double()> heap_bytes;             ///< in use by the process
+  std::function<double()> cpu_seconds;            ///< empty: no Cost
   std::function<void(std::size_t row)> progress;  ///< called now and then
 };
 

@@ -20,6 +20,9 @@ class Table {
   /// A title line, a rule, and one line per row, each ending with a line feed.
   std::string text() const;
 
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }
+
  private:
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
