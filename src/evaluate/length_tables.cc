@@ -67,7 +67,7 @@ Result<void> add_cells(const dataset::CsvReader& table, const Layout& layout,
   };
   Asked asked;
   asked.features.route = "chat";
-  asked.prompt_key = cells[layout.prompt_id];
+  asked.prompt_hash = stable_hash(cells[layout.prompt_id]);
   if (layout.prompt_tokens) {
     const auto tokens = number(*layout.prompt_tokens);
     if (!tokens) return fail(tokens.error());

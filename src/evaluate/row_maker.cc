@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "predict/hash.h"
+#include "tailrace/core/text.h"
 #include "tailrace/predict/prompt.h"
 
 namespace tailrace::evaluate {
@@ -61,7 +62,7 @@ Result<void> read_messages(simdjson::dom::array messages, Asked& asked) {
     ++f.turns;
     const Tokens size = tokens_of_message(*texts);
     tokens += size.count();
-    for (const auto text : *texts) asked.prompt_key += text;
+    for (const auto text : *texts) asked.prompt_hash = stable_hash(text, asked.prompt_hash);
     if (*role == "assistant") answers.add(Tokens(size.count() - kTokensPerMessage));
     if (*role == "system" || *role == "developer") {
       for (const auto text : *texts) {
@@ -87,7 +88,7 @@ Result<void> read_names(const LineFields& fields, predict::RequestFeatures& f) {
   for (const auto& [field, into] : names) {
     const auto text = fields.text(field);
     if (!text) return fail(text.error());
-    if (*text) *into = std::string((*text)->substr(0, kNameBytesMax));
+    if (*text) *into = core::utf8_prefix(**text, kNameBytesMax);
   }
   const auto system = fields.text("system");
   if (!system) return fail(system.error());
@@ -131,7 +132,7 @@ Result<Asked> read_asked(const LineFields& fields) {
   }
   if (*prompt) {
     set_single_turn(**prompt, asked.features);
-    asked.prompt_key = **prompt;
+    asked.prompt_hash = stable_hash(**prompt);
   } else if (*messages) {
     if (auto read = read_messages(**messages, asked); !read) return fail(read.error());
   }
@@ -146,11 +147,12 @@ Result<void> RowMaker::add(const Asked& asked, std::optional<std::int64_t> cap, 
   }
   Row row;
   row.features = asked.features;
+  row.features.model = core::utf8_prefix(asked.features.model, kNameBytesMax);
   row.features.cap = cap ? Tokens(*cap) : options_.cap;
   row.features.cap_is_explicit = cap.has_value();
   row.truth.length = std::min(Tokens(length), row.features.cap);
   row.truth.censored = censored || row.truth.length == row.features.cap;
-  row.group = predict::combine(stable_hash(asked.prompt_key), stable_hash(asked.features.model));
+  row.group = predict::combine(asked.prompt_hash, stable_hash(asked.features.model));
   out_.rows.push_back(std::move(row));
   return {};
 }

@@ -19,7 +19,7 @@ inline constexpr std::int64_t kTokensMax = 1 << 30;
 /// A request without its answer, as far as the line tells.
 struct Asked {
   predict::RequestFeatures features;
-  std::string prompt_key;  ///< tells prompts apart: the text, or an id where there is no text
+  std::uint64_t prompt_hash = 0;  ///< tells prompts apart: of the text, or of an id where none is
 };
 
 /// Sets head, tail and fingerprint of one user turn, and the prompt's tokens where they are not

@@ -96,10 +96,10 @@ Result<void> add_samples(const LineFields& fields, const Asked& asked, RowMaker&
 Result<void> add_repeated(const LineFields& fields, RowMaker& rows) {
   auto asked = read_asked(fields);
   if (!asked) return fail(asked.error());
-  if (asked->prompt_key.empty()) {
+  if (!fields.has("prompt") && !fields.has("messages")) {
     const auto id = fields.required_text("prompt_id");
     if (!id) return fail(id.error());
-    asked->prompt_key = *id;
+    asked->prompt_hash = stable_hash(*id);
   }
   return add_samples(fields, *asked, rows);
 }
@@ -116,6 +116,15 @@ Result<void> add_line(const LineFields& fields, RowMaker& rows) {
 
 using Prompts = std::unordered_map<std::string, Asked>;
 
+Result<void> keep(Prompts& prompts, std::string key, Asked asked) {
+  if (prompts.size() >= kRowsMax) {
+    return fail(ErrorCode::kResourceExhausted,
+                fmt::format("more than {} prompts; evaluate a part of them", kRowsMax));
+  }
+  prompts.insert_or_assign(std::move(key), std::move(asked));
+  return {};
+}
+
 /// prompts: {"id", "prompt"}; output lengths: {"model", "params", "out_tokens": {id: [lengths]}}.
 class SamplingReports {
  public:
@@ -126,8 +135,7 @@ class SamplingReports {
     if (!id) return fail(id.error());
     auto asked = read_asked(fields);
     if (!asked) return fail(asked.error());
-    prompts_[std::to_string(*id)] = std::move(*asked);
-    return {};
+    return keep(prompts_, std::to_string(*id), std::move(*asked));
   }
 
   Result<void> add_report(const LineFields& fields) {
@@ -209,8 +217,7 @@ class Rubrics {
     if (!rubric) return fail(rubric.error());
     auto asked = read_asked(fields);
     if (!asked) return fail(asked.error());
-    prompts_[key(*task, *rubric)] = std::move(*asked);
-    return {};
+    return keep(prompts_, key(*task, *rubric), std::move(*asked));
   }
 
   Result<void> add_samples_line(const LineFields& fields) {

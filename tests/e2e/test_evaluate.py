@@ -1,0 +1,172 @@
+"""`tailrace evaluate` through the command line: its document, its report, its errors."""
+import html.parser
+import json
+import re
+import subprocess
+
+import pytest
+
+from harness import BIN, ROOT
+
+REQUESTS = ROOT / "tests/data/requests.jsonl"
+BASELINES = ["prior", "route", "prompt-length", "global"]
+
+
+def evaluate(*args):
+    return subprocess.run([BIN, "evaluate", *map(str, args)], capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def document():
+    done = evaluate(REQUESTS, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def by_name(document):
+    [one] = document["sets"]
+    return {e["predictor"]: e["scores"] for e in one["evaluations"]}
+
+
+def test_one_document_with_every_predictor_on_every_row(document):
+    [one] = document["sets"]
+    assert one["set"] == "requests" and one["rows"] == 800 and one["models"] == 2
+    scores = by_name(document)
+    assert set(scores) == {"online", *BASELINES, "max-tokens", "prompt-oracle", "oracle"}
+    for name, s in scores.items():
+        assert s["rows"] == 800 and -1 <= s["tau"] <= 1
+        if name == "max-tokens":
+            assert "log_score" not in s
+            continue
+        assert s["log_score"] < 1e-9
+        assert set(s["coverage"]) == {"50", "80", "90", "99"} and set(s["pinball"]) == {"50", "90", "99"}
+        assert sum(s["pit"]) == pytest.approx(1) and len(s["pit"]) == 20
+        assert s["reliability"] == sorted(s["reliability"])
+    for e in one["evaluations"]:
+        assert [p["to"] for p in e["curve"]] == [50, 100, 200, 500, 800]
+        assert e["cost"] is None
+
+
+def test_who_is_told_the_length_is_perfect_and_text_beats_groups(document):
+    scores = by_name(document)
+    assert scores["oracle"]["tau"] == 1 and scores["oracle"]["log_score"] == pytest.approx(0, abs=1e-6)
+    for baseline in BASELINES:
+        assert scores["online"]["tau"] > scores[baseline]["tau"] + 0.1
+        assert scores["online"]["log_score"] > scores[baseline]["log_score"]
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_another_order():
+    args = [REQUESTS, "--predictor", "online,route", "--json", "--seed"]
+    assert evaluate(*args, 5).stdout == evaluate(*args, 5).stdout
+    assert evaluate(*args, 5).stdout != evaluate(*args, 6).stdout
+
+
+def test_tables_for_people_are_ascii():
+    done = evaluate(REQUESTS, "--predictor", "route", "--curve", "--cost")
+    assert done.returncode == 0 and done.stdout.isascii()
+    assert "requests: 800 rows" in done.stdout
+    assert "predict us" in done.stdout and "501-800" in done.stdout
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.outside = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.outside += [v for k, v in attrs if k in ("src", "href", "xlink:href", "data") and not v.startswith("#")]
+
+
+def test_the_page_is_one_file_that_needs_no_network(tmp_path):
+    lines = tmp_path / "<b>x&y.jsonl"
+    lines.write_text(REQUESTS.read_text())
+    page = tmp_path / "report.html"
+    assert evaluate(lines, "--predictor", "online,global", "--html", page).returncode == 0
+    text = page.read_text()
+    parsed = Page()
+    parsed.feed(text)
+    assert parsed.outside == []
+    assert "script" not in parsed.tags and "link" not in parsed.tags and "b" not in parsed.tags
+    assert parsed.tags.count("svg") >= 7 and "table" in parsed.tags
+    assert "@import" not in text and not re.search(r"url\((?!#)", text)
+    assert "&lt;b&gt;x&amp;y" in text
+
+
+def test_an_attack_is_told_with_and_without(document):
+    done = evaluate(REQUESTS, "--predictor", "online", "--poison", "constant,empty-prompts", "--json")
+    assert done.returncode == 0, done.stderr
+    attacks = json.loads(done.stdout)["sets"][0]["poisons"]
+    assert [a["poison"] for a in attacks] == ["constant", "empty-prompts"]
+    for a in attacks:
+        assert a["without"]["rows"] == a["with"]["rows"] == 800
+        assert 0.2 < a["share"] < 0.4
+        assert a["without"]["coverage"] != a["with"]["coverage"]
+
+
+def test_a_model_is_left_out(tmp_path):
+    lines = tmp_path / "many.jsonl"
+    rows = REQUESTS.read_text().splitlines()
+    lines.write_text("\n".join(rows * 4) + "\n")
+    done = evaluate(lines, "--predictor", "online", "--leave-one-model-out", "--json")
+    assert done.returncode == 0, done.stderr
+    [left] = json.loads(done.stdout)["sets"][0]["left_out"]
+    assert {m["model"] for m in left["models"]} == {"small-model", "large-model"}
+    assert left["after"] == 200 and left["window"] == 500
+    assert 0.5 < left["share_of_final"]["estimate"] < 1.2
+
+
+def test_several_inputs_are_sets_of_their_own_or_one_stream():
+    two = json.loads(evaluate(REQUESTS, REQUESTS, "--predictor", "global", "--json").stdout)
+    assert [s["rows"] for s in two["sets"]] == [800, 800]
+    one = json.loads(evaluate(REQUESTS, REQUESTS, "--together", "--predictor", "global", "--json").stdout)
+    assert [s["rows"] for s in one["sets"]] == [1600]
+
+
+@pytest.mark.parametrize("line, words", [
+    ('{"prompt": "a", "length": -4}', ["line 2", "length", "-4", "whole number"]),
+    ('{"prompt": "a", "length": 1e99}', ["line 2", "length"]),
+    ('{"prompt": "a"}', ["line 2", "length", "missing"]),
+    ('{"prompt": ["a"], "length": 4}', ["line 2", "prompt", "text"]),
+    ('{"prompt": "a", "length": 4, "cap": 0}', ["line 2", "cap"]),
+    ('{"prompt": "a", "length": 4, "temperature": "hot"}', ["line 2", "temperature", "hot"]),
+    ('{"prompt": "a", "length": ', ["line 2"]),
+    ('[1, 2]', ["line 2"]),
+])
+def test_a_bad_line_is_one_clear_error(tmp_path, line, words):
+    lines = tmp_path / "bad.jsonl"
+    lines.write_text('{"prompt": "a", "length": 4}\n' + line + "\n")
+    done = evaluate(lines, "--json")
+    assert done.returncode == 2 and done.stdout == ""
+    for word in ["bad.jsonl", *words]:
+        assert word in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("args, words", [
+    (["/nowhere/at/all"], ["/nowhere/at/all", "no such file"]),
+    ([REQUESTS, "--predictor", "crystal-ball"], ["crystal-ball", "online"]),
+    ([REQUESTS, "--poison", "arsenic"], ["arsenic", "one-token"]),
+    ([REQUESTS, "--poison", "all", "--poison-share", "1"], ["poison-share", "0.9"]),
+    ([REQUESTS, "--poison", "all", "--predictor", "oracle"], ["predictor", "learns"]),
+    ([REQUESTS, "--skip", "800"], ["skip", "800"]),
+    ([REQUESTS, "--leave-one-model-out"], ["two such models"]),
+    ([REQUESTS, "--cap", "0"], ["cap"]),
+    ([], ["input"]),
+])
+def test_bad_usage_is_told(args, words):
+    done = evaluate(*args)
+    assert done.returncode == 2 and done.stdout == ""
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+def test_a_report_that_cannot_be_written_is_a_failure():
+    done = evaluate(REQUESTS, "--predictor", "global", "--html", "/nowhere/report.html")
+    assert done.returncode == 1 and "--html" in done.stderr
+
+
+def test_help_shows_an_example():
+    done = evaluate("--help")
+    assert done.returncode == 0 and "Example: tailrace evaluate" in done.stdout
