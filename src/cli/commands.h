@@ -21,6 +21,7 @@ void add_engine(CLI::App& app, int& exit_code);
 void add_predict(CLI::App& app, int& exit_code);
 void add_load(CLI::App& app, int& exit_code);
 void add_evaluate(CLI::App& app, int& exit_code);
+void add_fit(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);
 
 }  // namespace tailrace::cli
