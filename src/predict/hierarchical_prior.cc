@@ -5,6 +5,7 @@
 
 #include "predict/hash.h"
 #include "predict/log_t_score.h"
+#include "predict/prompt_words.h"
 #include "tailrace/core/rng.h"
 
 namespace tailrace::predict {
@@ -16,6 +17,7 @@ constexpr double kMemory = 1000;       // observations; older ones fade, so that
 constexpr double kRootStrength = 5;    // the configured prior counts as this many observations
 constexpr double kGroupStrength = 10;  // no offset counts as this many
 constexpr double kMaxOffset = 20;
+constexpr std::size_t kTenantLevel = 3;  // from here on groups are one tenant's own
 constexpr double kLogSigmaMin = -3, kLogSigmaMax = 1.2;
 
 /// One natural-gradient step of maximum likelihood for a t law; with steps of 1/n it is as
@@ -30,6 +32,17 @@ Step step(const Law& law, double y, bool censored) {
   const Score s = score((y - law.mu) / sigma, censored);
   return {std::clamp(s.location / kLocationInformation, -3.0, 3.0) * sigma,
           std::clamp(s.log_scale / kLogScaleInformation, -2.0, 2.0)};
+}
+
+/// "meta-llama/Llama-3-8B" and "unsloth/llama-2-7b" are of one family: the letters that the name
+/// proper begins with.
+std::uint64_t family_of(std::string_view model) {
+  const auto slash = model.find_last_of('/');
+  std::string_view name = slash == std::string_view::npos ? model : model.substr(slash + 1);
+  const auto letters = std::find_if_not(name.begin(), name.end(), [](char c) {
+    return is_letter(static_cast<unsigned char>(c));
+  });
+  return folded_hash(name.substr(0, static_cast<std::size_t>(letters - name.begin())));
 }
 
 double clamp_log_sigma(double log_sigma) {
@@ -48,7 +61,7 @@ HierarchicalPrior::Keys HierarchicalPrior::keys_of(const RequestFeatures& f) {
   call = combine(call, (f.tools > 0 ? 2U : 0U) + (f.tool_choice_forced ? 1U : 0U));
   // Each group lies inside the one before: offsets of crossing groups would share what is common.
   Keys keys{};
-  const std::uint64_t names[] = {model, call, stable_hash(f.tenant), f.system_fingerprint};
+  const std::uint64_t names[] = {family_of(f.model), model, call, stable_hash(f.tenant), f.system_fingerprint};
   std::uint64_t path = 0;
   for (std::size_t level = 0; level < kLevels; ++level) {
     path = combine(path, names[level]);
@@ -99,21 +112,37 @@ Law HierarchicalPrior::predict(const RequestFeatures& features) const {
   return law;
 }
 
-void HierarchicalPrior::observe(const RequestFeatures& features, double y, bool censored) {
+std::array<double, HierarchicalPrior::kLevels> HierarchicalPrior::offsets(
+    const RequestFeatures& features) const {
+  const Keys keys = keys_of(features);
+  std::array<double, kLevels> offsets{};
+  for (std::size_t level = 0; level < kLevels; ++level) {
+    const Group* group = find(keys[level]);
+    if (group != nullptr) offsets[level] = static_cast<double>(group->mu);
+  }
+  return offsets;
+}
+
+void HierarchicalPrior::observe(const RequestFeatures& features, double y, bool censored,
+                                double weight) {
   Law law = all_;
-  weight_ = std::min(weight_ + 1, kMemory);
+  weight_ = std::min(weight_ + weight, kMemory);
   const Step root = step(law, y, censored);
-  all_.mu = std::clamp(all_.mu + root.mu / (weight_ + kRootStrength), -kMaxOffset, kMaxOffset);
-  all_.log_sigma = clamp_log_sigma(all_.log_sigma + root.log_sigma / (weight_ + kRootStrength));
+  const double root_rate = weight / (weight_ + kRootStrength);
+  all_.mu = std::clamp(all_.mu + root_rate * root.mu, -kMaxOffset, kMaxOffset);
+  all_.log_sigma = clamp_log_sigma(all_.log_sigma + root_rate * root.log_sigma);
 
   law = all_;
-  for (const std::uint64_t key : keys_of(features)) {
-    Group* group = find_or_claim(key);
+  const Keys keys = keys_of(features);
+  for (std::size_t level = 0; level < kLevels; ++level) {
+    Group* group = find_or_claim(keys[level]);
     if (group == nullptr) continue;
+    const double counts = level < kTenantLevel ? weight : 1;
     law.mu += group->mu;
     law.log_sigma = clamp_log_sigma(law.log_sigma + group->log_sigma);
-    group->weight = std::min(group->weight + 1.0F, static_cast<float>(kMemory));
-    const double rate = 1 / (static_cast<double>(group->weight) + kGroupStrength);
+    group->weight =
+        std::min(group->weight + static_cast<float>(counts), static_cast<float>(kMemory));
+    const double rate = counts / (static_cast<double>(group->weight) + kGroupStrength);
     const Step move = step(law, y, censored);
     group->mu = static_cast<float>(
         std::clamp(static_cast<double>(group->mu) + rate * move.mu, -kMaxOffset, kMaxOffset));

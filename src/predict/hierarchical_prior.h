@@ -1,6 +1,7 @@
 // What is a request's length law by its group alone?
 //
-// A chain of groups from coarse to fine: all → model → kind of call → tenant → system prompt. Each
+// A chain of groups from coarse to fine: all → family of models → model → kind of call → tenant →
+// system prompt. Each
 // holds its offset in (mu, ln sigma) from the one above, learned on what the coarser ones leave
 // over; a young group's offset is shrunk towards zero. Groups live in a table of fixed size;
 // inventing names evicts only other rarely seen names. One thread at a time; about 1 µs each way.
@@ -23,17 +24,20 @@ struct Law {
 
 class HierarchicalPrior {
  public:
+  static constexpr std::size_t kLevels = 5;  ///< below "all": family, model, call, tenant, system prompt
+  static constexpr std::size_t kGroups = 8192;
+
   HierarchicalPrior(double prior_mu, double prior_sigma);
 
   Law predict(const RequestFeatures& features) const;
-  /// `y`: log length (log_t_score.h).
-  void observe(const RequestFeatures& features, double y, bool censored);
+  /// `y`: log length (log_t_score.h). `weight` in (0, 1]: the share of a full observation that this
+  /// one counts in what tenants share; the tenant's own groups learn in full.
+  void observe(const RequestFeatures& features, double y, bool censored, double weight = 1);
+  /// What each level adds to the location, from coarse to fine; 0 for a group that is not known.
+  std::array<double, kLevels> offsets(const RequestFeatures& features) const;
 
   void write(ImageWriter& out) const;
   bool read(ImageReader& in);
-
-  static constexpr std::size_t kLevels = 4;  ///< below "all"
-  static constexpr std::size_t kGroups = 8192;
 
  private:
   struct Group {

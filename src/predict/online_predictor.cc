@@ -3,6 +3,7 @@
 #include <string>
 
 #include "predict/calibration.h"
+#include "predict/explain.h"
 #include "predict/hierarchical_prior.h"
 #include "predict/learning.h"
 #include "predict/linear_model.h"
@@ -15,7 +16,7 @@ namespace tailrace::predict {
 namespace {
 
 constexpr std::string_view kKind = "online";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 /// How the given law came out: atoms and cut answers count by the share of them that lies inside.
 Outcome outcome(const Bins& law, double y, const Observation& observation) {
@@ -75,8 +76,12 @@ class OnlinePredictor final : public Predictor {
     }
     calibration_.adjust(request.model, raw, *y, observation.censored, share.weight);
     output_.learn(observation, share.weight);
-    model_.learn(base_mu, features_, *y, observation.censored);
-    prior_.observe(request, *y, observation.censored);
+    model_.learn(base_mu, features_, *y, observation.censored, share.weight);
+    prior_.observe(request, *y, observation.censored, share.weight);
+  }
+
+  std::vector<Influence> explain(const RequestFeatures& request, std::size_t limit) const override {
+    return predict::explain(prior_, model_, request, limit);
   }
 
   std::string save() const override {

@@ -91,6 +91,86 @@ TEST(RequestText, EveryFieldIsSeen) {
   EXPECT_TRUE(changed([](auto& r) { r.temperature = 0.7; }));
   EXPECT_TRUE(changed([](auto& r) { r.min_tokens = Tokens(64); }));
   EXPECT_TRUE(changed([](auto& r) { r.stop_sequences = 1; }));
+  EXPECT_TRUE(changed([](auto& r) { r.top_p = 0.9; }));
+  EXPECT_TRUE(changed([](auto& r) { r.prompt_fingerprint = 1; }));
+  EXPECT_TRUE(changed([](auto& r) { r.earlier_answers = 2; }));
+}
+
+TEST(RequestText, SpelledOutAndPluralAmountsAreTheSameAmount) {
+  const auto digits = with_prompt("Say it in 3 paragraphs");
+  const auto spelled = with_prompt("Say it in three paragraph");
+  const auto other = with_prompt("Say it in three sentences");
+  EXPECT_GT(in_common(digits, spelled), in_common(digits, other));
+}
+
+TEST(RequestText, CommasInsideANumberBelongToIt) {
+  const auto name_of_amount = [](std::string prompt) {
+    for (const auto& named : name_features(with_prompt(std::move(prompt)))) {
+      if (named.name.starts_with("asks for 1")) return named.name;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(name_of_amount("in 1,500 words"), "asks for 1,500 'words'");
+  EXPECT_EQ(name_of_amount("in 1,50 words"), "asks for 1 '50'");
+}
+
+TEST(RequestText, ModelsOfOneFamilyHaveMoreInCommonThanStrangers) {
+  const auto of_model = [](const char* name) {
+    RequestFeatures request = with_prompt("Hello");
+    request.model = name;
+    return request;
+  };
+  const auto llama = of_model("meta-llama/Llama-3-8B-Instruct");
+  EXPECT_GT(in_common(llama, of_model("unsloth/llama-3-70b")),
+            in_common(llama, of_model("qwen/qwen2-72b")));
+}
+
+TEST(RequestText, SystemPromptOfAnotherTenantIsAnother) {
+  RequestFeatures a = with_prompt("Hello");
+  a.tenant = "a";
+  a.system_fingerprint = 7;
+  RequestFeatures b = a;
+  b.tenant = "b";
+  FeatureList list;
+  extract_features(a, list);
+  const auto of_b = hashes(b);
+  for (const auto& feature : list) {
+    EXPECT_FALSE(feature.part == Part::kTenant && of_b.contains(feature.hash));
+  }
+}
+
+TEST(RequestText, NamesAreOfTheSameFeatures) {
+  RequestFeatures request = with_prompt("Write 3 short poems about 春天 in ```code```?");
+  request.model = "a/b-7b";
+  request.temperature = 0.2;
+  request.top_p = 0.5;
+  request.cap_is_explicit = true;
+  request.earlier_answers = 1;
+  request.prompt_fingerprint = 9;
+  request.system_fingerprint = 5;
+  request.tools = 2;
+  std::set<std::uint64_t> named;
+  for (const auto& feature : name_features(request)) named.insert(feature.feature.hash);
+  EXPECT_EQ(named, hashes(request));
+}
+
+TEST(RequestText, NamesArePrintableAndBoundedWhateverTheText) {
+  std::string all_bytes;
+  for (int i = 0; i < 4096; ++i) all_bytes.push_back(static_cast<char>(i * 7));
+  RequestFeatures request = with_prompt(all_bytes + "\u202E\xC2\x9B" + std::string(400, 'w'));
+  request.model = std::string(100'000, '\x1B');
+  request.tenant = "\xE2\x80\xAE right to left";
+  request.route = "\xFF\xFE";
+  for (const auto& [feature, name] : name_features(request)) {
+    EXPECT_LE(name.size(), 200U);
+    EXPECT_FALSE(name.empty());
+    EXPECT_EQ(name.find("\xE2\x80\xAE"), std::string::npos);
+    EXPECT_EQ(name.find("\xC2\x9B"), std::string::npos);
+    for (const char c : name) {
+      EXPECT_GE(static_cast<unsigned char>(c), 0x20);
+      EXPECT_NE(c, 0x7F);
+    }
+  }
 }
 
 TEST(RequestText, BoundsAndSortsWhateverComesIn) {
