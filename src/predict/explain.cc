@@ -19,8 +19,8 @@ using ByName = std::map<std::string, double>;
 void add_groups(const HierarchicalPrior& prior, const RequestFeatures& request, ByName& shifts) {
   const auto offsets = prior.offsets(request);
   const std::string names[] = {"family of models", quoted_name("model", request.model),
-                               "kind of call",
-                               quoted_name("tenant", request.tenant), "system prompt"};
+                               "kind of call", quoted_name("tenant", request.tenant),
+                               "system prompt"};
   for (std::size_t level = 0; level < offsets.size(); ++level) {
     shifts[names[level]] += offsets[level];
   }

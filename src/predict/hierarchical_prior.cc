@@ -39,9 +39,8 @@ Step step(const Law& law, double y, bool censored) {
 std::uint64_t family_of(std::string_view model) {
   const auto slash = model.find_last_of('/');
   std::string_view name = slash == std::string_view::npos ? model : model.substr(slash + 1);
-  const auto letters = std::find_if_not(name.begin(), name.end(), [](char c) {
-    return is_letter(static_cast<unsigned char>(c));
-  });
+  const auto letters = std::find_if_not(
+      name.begin(), name.end(), [](char c) { return is_letter(static_cast<unsigned char>(c)); });
   return folded_hash(name.substr(0, static_cast<std::size_t>(letters - name.begin())));
 }
 
@@ -61,7 +60,8 @@ HierarchicalPrior::Keys HierarchicalPrior::keys_of(const RequestFeatures& f) {
   call = combine(call, (f.tools > 0 ? 2U : 0U) + (f.tool_choice_forced ? 1U : 0U));
   // Each group lies inside the one before: offsets of crossing groups would share what is common.
   Keys keys{};
-  const std::uint64_t names[] = {family_of(f.model), model, call, stable_hash(f.tenant), f.system_fingerprint};
+  const std::uint64_t names[] = {family_of(f.model), model, call, stable_hash(f.tenant),
+                                 f.system_fingerprint};
   std::uint64_t path = 0;
   for (std::size_t level = 0; level < kLevels; ++level) {
     path = combine(path, names[level]);

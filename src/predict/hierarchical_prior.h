@@ -24,7 +24,8 @@ struct Law {
 
 class HierarchicalPrior {
  public:
-  static constexpr std::size_t kLevels = 5;  ///< below "all": family, model, call, tenant, system prompt
+  static constexpr std::size_t kLevels =
+      5;  ///< below "all": family, model, call, tenant, system prompt
   static constexpr std::size_t kGroups = 8192;
 
   HierarchicalPrior(double prior_mu, double prior_sigma);

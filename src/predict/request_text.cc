@@ -74,7 +74,7 @@ class Namer {
   template <class Name>
   void add(Kind kind, std::uint64_t what, double value, const Name& name) {
     if (out_.size() < kMaxFeatures) {
-      out_.push_back({make_feature(kind, what, value), std::string(name())});
+      out_.push_back({make_feature(kind, what, value), kind, std::string(name())});
     }
   }
 

@@ -32,6 +32,7 @@ void extract_features(const RequestFeatures& request, FeatureList& out);
 
 struct NamedFeature {
   Feature feature;
+  Kind kind = Kind::kBias;
   std::string name;  ///< "word 'essay'", "asks for 500 words", "model 'gpt-4'"; printable, bounded
 };
 

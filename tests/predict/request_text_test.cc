@@ -161,7 +161,7 @@ TEST(RequestText, NamesArePrintableAndBoundedWhateverTheText) {
   request.model = std::string(100'000, '\x1B');
   request.tenant = "\xE2\x80\xAE right to left";
   request.route = "\xFF\xFE";
-  for (const auto& [feature, name] : name_features(request)) {
+  for (const auto& [feature, kind, name] : name_features(request)) {
     EXPECT_LE(name.size(), 200U);
     EXPECT_FALSE(name.empty());
     EXPECT_EQ(name.find("\xE2\x80\xAE"), std::string::npos);
