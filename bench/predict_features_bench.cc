@@ -4,7 +4,7 @@
 // out at a time; lower is a loss. The location side alone: groups, features and their blend as a
 // log-t law under the running calibration. Early: answers 50 to 299 of fresh predictors. Without
 // the data it says so and ends. docs/decisions/0007-predictor-features.md holds a run.
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -71,8 +71,10 @@ std::vector<Influence> explain(const HierarchicalPrior& prior, const LinearModel
   for (const auto& [name, shift] : shifts) {
     if (std::abs(shift) >= kLeastShift) influences.push_back({name, shift});
   }
-  std::stable_sort(influences.begin(), influences.end(), [](const auto& a, const auto& b) {
-    return std::abs(a.log_shift) > std::abs(b.log_shift);
+  std::sort(influences.begin(), influences.end(), [](const Influence& a, const Influence& b) {
+    const double of_a = std::abs(a.log_shift);
+    const double of_b = std::abs(b.log_shift);
+    return of_a != of_b ? of_a > of_b : a.what < b.what;
   });
   if (influences.size() > limit) influences.resize(limit);
   return influences;
