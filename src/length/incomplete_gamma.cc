@@ -14,7 +14,8 @@ namespace {
 
 namespace bm = boost::math;
 
-constexpr double kLargestBoostShape = 1e4;
+constexpr double kLargestBoostShape = 1e4;   // beyond it not in the tails
+constexpr double kLargestBoostMiddle = 1e8;  // beyond it not at all: Boost.Math 1.81 errs at 1e12
 // From here on Stirling's series with four terms is exact to a double, and keeps digits that the
 // logarithm of a large factorial has lost.
 constexpr double kLeastStirlingShape = 50;
@@ -44,6 +45,18 @@ double tail_over_density(double a, double x, double sign) {
   return Rule::integrate(fall, 0.0, last / 2) + Rule::integrate(fall, last / 2, last);
 }
 
+/// Q or P (sign 1 or −1) beside the middle of a very large shape: Temme's uniform expansion, of
+/// which the first term is left.
+double middle(double a, double x, double sign) {
+  const double d = (x - a) / a;
+  const double half_square = -log1p_less(d);
+  const double eta = std::copysign(std::sqrt(2 * half_square), d);
+  const double correction = -1.0 / 3 + eta * (1.0 / 12 - eta * (2.0 / 135 - eta / 864));
+  constexpr double kTwoPi = 6.2831853071795864769;
+  return 0.5 * std::erfc(sign * eta * std::sqrt(a / 2)) +
+         sign * std::exp(-a * half_square) / std::sqrt(kTwoPi * a) * correction;
+}
+
 /// Is x so far from the middle of a large shape that Boost would sum a series?
 bool far_out(double a, double x) {
   return a > kLargestBoostShape && (x - a) * (x - a) >= 20 * a;
@@ -54,7 +67,9 @@ bool far_out(double a, double x) {
 double gamma_lower(double a, double x) {
   if (!(x > 0)) return 0;
   if (std::isinf(x)) return 1;
-  if (!far_out(a, x)) return bm::gamma_p(a, x, QuietPolicy());
+  if (!far_out(a, x)) {
+    return a > kLargestBoostMiddle ? middle(a, x, -1) : bm::gamma_p(a, x, QuietPolicy());
+  }
   if (x > a) return 1 - gamma_upper(a, x);
   return GammaDensity(a)(x) * tail_over_density(a, x, -1);
 }
@@ -62,7 +77,9 @@ double gamma_lower(double a, double x) {
 double gamma_upper(double a, double x) {
   if (!(x > 0)) return 1;
   if (std::isinf(x)) return 0;
-  if (!far_out(a, x)) return bm::gamma_q(a, x, QuietPolicy());
+  if (!far_out(a, x)) {
+    return a > kLargestBoostMiddle ? middle(a, x, 1) : bm::gamma_q(a, x, QuietPolicy());
+  }
   if (x < a) return 1 - gamma_lower(a, x);
   return GammaDensity(a)(x) * tail_over_density(a, x, 1);
 }

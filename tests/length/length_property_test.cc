@@ -3,7 +3,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "tailrace/length/tie_score.h"
 
@@ -138,6 +140,133 @@ RC_GTEST_PROP(LengthLawProperty, TheTwoConventionsDifferByLessThanAToken, ()) {
   const double continuous = law.capped_mean(cap);
   RC_ASSERT(whole >= continuous * (1 - kSlack));
   RC_ASSERT(whole <= continuous * (1 + kSlack) + 1);
+}
+
+// ---- any family ----
+
+LengthLaw any_plain() {
+  const double shape = std::exp(real_in(std::log(0.02), std::log(2000)));
+  const double scale = std::exp(real_in(-3, 14));
+  const double sigma = std::exp(real_in(std::log(1e-4), std::log(20)));
+  switch (*rc::gen::inRange(0, 7)) {
+    case 0:
+      return make(any_law());
+    case 1:
+      return LengthLaw::log_normal(real_in(-5, 15), sigma).value();
+    case 2:
+      return LengthLaw::gamma(shape, scale).value();
+    case 3:
+      return LengthLaw::weibull(shape, scale).value();
+    case 4:
+      return LengthLaw::exponential(scale).value();
+    case 5:
+      return LengthLaw::lomax(shape, scale).value();
+    default: {
+      std::vector<double> edges;
+      std::vector<double> masses;
+      double edge = 0;
+      for (int i = *rc::gen::inRange(1, 40); i > 0; --i) {
+        edges.push_back(edge += std::exp(real_in(-2, 6)));
+        masses.push_back(std::max(0.0, real_in(-0.3, 1)));
+      }
+      masses.push_back(real_in(0.001, 1));
+      return LengthLaw::binned(edges, masses).value();
+    }
+  }
+}
+
+LengthLaw any_family() {
+  if (*rc::gen::inRange(0, 4) != 0) return any_plain();
+  return LengthLaw::mixture(real_in(0, 1), any_plain(), any_plain()).value();
+}
+
+RC_GTEST_PROP(AnyFamilyProperty, SurvivalFallsAndComplementsTheDistributionFunction, ()) {
+  const LengthLaw law = any_family();
+  RC_LOG() << law.describe() << "\n";
+  double previous = 1;
+  for (double x = 1e-3; x < 1e9; x *= std::exp(real_in(0.1, 3))) {
+    const double alive = law.survival(x);
+    RC_ASSERT(alive >= 0 && alive <= previous * (1 + 1e-12));
+    RC_ASSERT(std::fabs(alive + law.cdf(x) - 1) < 1e-12);
+    RC_ASSERT(law.density(x) >= 0);
+    previous = alive;
+  }
+}
+
+RC_GTEST_PROP(AnyFamilyProperty, QuantileUndoesTheDistributionFunction, ()) {
+  const LengthLaw law = any_family();
+  RC_LOG() << law.describe() << "\n";
+  double previous = 0;
+  for (const double p : {1e-9, 0.01, 0.3, 0.5, 0.7, 0.9, 0.999, 1 - 1e-9}) {
+    const double x = law.quantile(p);
+    RC_ASSERT(x >= previous && std::isfinite(x));
+    previous = x;
+    if (x < 1e-300 || x > 1e300) continue;  // bounded
+    // Just below it the probability is not reached yet, just above it is.
+    RC_ASSERT(law.cdf(x * (1 - 1e-9)) <= p * (1 + 1e-7));
+    RC_ASSERT(law.survival(x * (1 + 1e-9)) <= (1 - p) * (1 + 1e-7));
+  }
+}
+
+RC_GTEST_PROP(AnyFamilyProperty, CapQuantileMeanAndTailAreConsistent, ()) {
+  const LengthLaw law = any_family();
+  const double cap = any_cap();
+  const double level = real_in(0.01, 0.999);
+  RC_LOG() << law.describe() << " cap " << cap << " level " << level << "\n";
+  const double mean = law.capped_mean(cap);
+  const double var = law.capped_var(level, cap);
+  const double cvar = law.capped_cvar(level, cap);
+  RC_ASSERT(var == std::min(law.quantile(level), cap));
+  RC_ASSERT(mean >= 0 && mean <= cap);
+  RC_ASSERT(var <= cvar && mean <= cvar * (1 + kSlack) && cvar <= cap);
+  RC_ASSERT(law.capped_mean(2 * cap) >= mean * (1 - kSlack));
+  // The worst 1 − level hold no more than everything there is.
+  RC_ASSERT(cvar * (1 - level) <= mean * (1 + kSlack));
+  const CappedMoments fast = law.capped_moments_fast(cap);
+  RC_ASSERT(std::fabs(fast.mean - mean) <= 1e-5 * mean);
+  RC_ASSERT(std::fabs(fast.cvar - law.capped_cvar(0.9, cap)) <= 1e-5 * fast.cvar);
+}
+
+RC_GTEST_PROP(AnyFamilyProperty, MeanIsTheIntegralOfSurvival, ()) {
+  const LengthLaw law = any_family();
+  const double from = std::exp(real_in(0, 8));
+  const double to = from * (1 + real_in(0.01, 4));
+  RC_LOG() << law.describe() << " from " << from << " to " << to << "\n";
+  // The survival falls: each strip lies between its two rectangles.
+  constexpr int kStrips = 2000;
+  double low = 0;
+  double high = 0;
+  for (int i = 0; i < kStrips; ++i) {
+    const double width = (to - from) / kStrips;
+    high += width * law.survival(from + width * i);
+    low += width * law.survival(from + width * (i + 1));
+  }
+  const double more = law.capped_mean(to) - law.capped_mean(from);
+  const double slack = 1e-10 * law.capped_mean(to);
+  RC_ASSERT(more >= low - slack && more <= high + slack);
+}
+
+RC_GTEST_PROP(AnyFamilyProperty, WholeTokensStayInTheirBounds, ()) {
+  const LengthLaw law = any_family();
+  const Tokens cap{static_cast<std::int64_t>(any_cap())};
+  const Tokens age{*rc::gen::inRange<std::int64_t>(0, cap.count())};
+  const Tokens quantum{*rc::gen::inRange<std::int64_t>(1, 100)};
+  RC_LOG() << law.describe() << " age " << age.count() << " cap " << cap.count() << "\n";
+  const double room = static_cast<double>((cap - age).count());
+  const double left = law.mean_residual(age, cap);
+  RC_ASSERT(left >= 1 && left <= room);
+  const double rank = law.gittins_rank(age, cap, quantum);
+  RC_ASSERT(rank > 0 && rank <= left * (1 + kSlack));
+  RC_ASSERT(rank <= law.gittins_rank(age, cap, quantum + quantum) * (1 + kSlack));
+  const Tokens median = law.residual_quantile(0.5, age, cap);
+  RC_ASSERT(median.count() >= 1 && median <= cap - age);
+  RC_ASSERT(median <= law.residual_quantile(0.9, age, cap));
+  const double whole = law.mean_residual(Tokens{0}, cap);
+  const double inverse = law.mean_inverse(cap);
+  RC_ASSERT(inverse > 0 && inverse <= 1);
+  RC_ASSERT(inverse * whole >= 1 - kSlack);  // Jensen
+  const double continuous = law.capped_mean(static_cast<double>(cap.count()));
+  RC_ASSERT(whole >= continuous * (1 - kSlack) && whole <= continuous * (1 + kSlack) + 1);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::vector<LengthLaw> laws() {
           gamma,
           LengthLaw::gamma(0.3, 500).value(),
           LengthLaw::gamma(1, 500).value(),
-          LengthLaw::gamma(1e4, 0.1).value(),
+          LengthLaw::gamma(1e9, 1e-6).value(),
           LengthLaw::weibull(0.5, 100).value(),
           LengthLaw::weibull(8, 100).value(),
           LengthLaw::exponential(120).value(),

@@ -28,6 +28,31 @@ Row numbers(const simdjson::dom::element& object) {
   return row;
 }
 
+std::vector<double> list(const simdjson::dom::element& array) {
+  std::vector<double> out;
+  for (const auto item : simdjson::dom::array(array)) out.push_back(double(item));
+  return out;
+}
+
+LengthLaw law_of(const simdjson::dom::element& spec) {
+  const std::string_view family = spec["family"];
+  if (family == "mixture") {
+    return LengthLaw::mixture(double(spec["weight"]), law_of(spec["first"]), law_of(spec["second"]))
+        .value();
+  }
+  if (family == "binned") {
+    return LengthLaw::binned(list(spec["edges"]), list(spec["masses"])).value();
+  }
+  const std::vector<double> p = list(spec["parameters"]);
+  if (family == "log-t") return LengthLaw::log_t(p.at(0), p.at(1), p.at(2)).value();
+  if (family == "log-normal") return LengthLaw::log_normal(p.at(0), p.at(1)).value();
+  if (family == "gamma") return LengthLaw::gamma(p.at(0), p.at(1)).value();
+  if (family == "weibull") return LengthLaw::weibull(p.at(0), p.at(1)).value();
+  if (family == "exponential") return LengthLaw::exponential(p.at(0)).value();
+  if (family == "lomax") return LengthLaw::lomax(p.at(0), p.at(1)).value();
+  throw std::runtime_error("unknown family " + std::string(family));
+}
+
 void append(std::vector<Row>& rows, const simdjson::dom::element& list) {
   for (const auto item : simdjson::dom::array(list)) rows.push_back(numbers(item));
 }
@@ -46,6 +71,18 @@ std::vector<Row> golden_rows(const std::string& name) {
     Row row;
     for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = std::stod(values.at(i));
     rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<FamilyRow> family_rows() {
+  const auto path =
+      std::filesystem::path(TAILRACE_SOURCE_DIR) / "tests/length/golden/families.json";
+  simdjson::dom::parser parser;
+  const simdjson::dom::element document = parser.load(path.string());
+  std::vector<FamilyRow> rows;
+  for (const auto item : simdjson::dom::array(document)) {
+    rows.push_back({law_of(item), numbers(item)});
   }
   return rows;
 }

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tailrace/length/length_law.h"
+
 namespace tailrace::length::testing {
 
 using Row = std::map<std::string, double>;
@@ -25,6 +27,14 @@ struct FitExample {
   Row free_nu;
   Row lognormal;
 };
+
+struct FamilyRow {
+  LengthLaw law;
+  Row values;  ///< cap, level, p_cap, cdf, quantile, mean, var, cvar
+};
+
+/// The rows of golden/families.json, made by golden/families.py.
+std::vector<FamilyRow> family_rows();
 
 struct SharedVectors {
   Row constants;
