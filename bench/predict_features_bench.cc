@@ -128,13 +128,14 @@ Scores replay(const std::vector<Sample>& samples, std::size_t begin, std::size_t
 
 /// Of several fresh predictors, each on answers that no other sees.
 Scores early(const std::vector<Sample>& samples, const Family& without) {
-  constexpr std::size_t kFresh = 6, kAnswers = 300, kFrom = 50;
+  constexpr std::size_t kAnswers = 300, kFrom = 50;
+  const std::size_t fresh = std::min<std::size_t>(6, samples.size() / kAnswers);
   Scores mean;
-  for (std::size_t k = 0; k < kFresh; ++k) {
+  for (std::size_t k = 0; k < fresh; ++k) {
     const std::size_t begin = k * kAnswers;
     const Scores s = replay(samples, begin, begin + kAnswers, begin + kFrom, without);
-    mean.tau += s.tau / kFresh;
-    mean.log_score += s.log_score / kFresh;
+    mean.tau += s.tau / static_cast<double>(fresh);
+    mean.log_score += s.log_score / static_cast<double>(fresh);
   }
   return mean;
 }
@@ -147,7 +148,7 @@ int main() {
   std::vector<std::vector<Sample>> sets;
   for (const char* name : names) {
     auto samples = read(name, kAnswers, 7);
-    if (samples.empty()) return 0;
+    if (samples.size() < 300) return 0;
     sets.push_back(std::move(samples));
   }
   std::printf(
