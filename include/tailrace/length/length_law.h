@@ -134,9 +134,9 @@ class LengthLaw {
   /// for them.
   static void warm_up();
 
-  /// Whole-token questions, exact path (some 50 to 100 µs, whatever the cap). `age` tokens are
-  /// already generated (0 ≤ age < cap). Where P(X > age) underflows the tail's own decay answers,
-  /// roughly. For many ages of one law, see ResidualTable.
+  /// Whole-token questions, exact path (2 to 200 µs whatever the cap; up to a millisecond for a
+  /// narrow gamma far out). `age` tokens are already generated (0 ≤ age < cap). Where P(X > age)
+  /// underflows the tail's own decay answers, roughly. For many ages of one law, see ResidualTable.
   double mean_residual(Tokens age, Tokens cap) const;  ///< E[Xd − age | Xd > age]
   double mean_inverse(Tokens cap) const;               ///< E[1/Xd]
   /// The least r with P(Xd − age ≤ r | Xd > age) ≥ p, 0 < p < 1.
