@@ -24,6 +24,9 @@
 namespace tailrace::cli {
 namespace {
 
+/// Few enough for a terminal to show each one's laws.
+constexpr std::size_t kPromptsShown = 3;
+
 constexpr const char* kAbout =
     "Fit laws to the recorded lengths of each prompt's answers, and say how well they fit.\n\n"
     "FILE: JSON lines {\"id\": \"p1\", \"lengths\": [12, 40, …], \"cap\": 2048} (lengths equal to "
@@ -210,6 +213,7 @@ Result<void> run_fit(const Flags& flags, const Request& request) {
     if (auto written = spool.write("{\"prompts\":["); !written) return written;
   }
   std::optional<std::string> plot;
+  std::string shown;
   {
     Progress progress;
     const auto done = evaluate::fit_run(
@@ -221,6 +225,8 @@ Result<void> run_fit(const Flags& flags, const Request& request) {
             std::string text = evaluate::prompt_json(prompt);
             if (summary.prompts > 0) text.insert(0, ",\n");
             if (auto written = spool.write(text); !written) return written;
+          } else if (summary.prompts < kPromptsShown) {
+            shown += evaluate::prompt_text(prompt) + "\n";
           }
           summary.add(prompt);
           progress.prompt_done();
@@ -238,6 +244,7 @@ Result<void> run_fit(const Flags& flags, const Request& request) {
     }
   }
   if (!flags.json) {
+    if (summary.prompts <= kPromptsShown) fmt::print("{}", shown);
     fmt::print("{}", evaluate::summary_text(summary));
     return {};
   }

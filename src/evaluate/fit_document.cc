@@ -354,23 +354,49 @@ std::string summary_json(const FitSummary& summary) {
   return out.str();
 }
 
+std::string prompt_text(const PromptFit& prompt) {
+  using enum report::Table::Align;
+  const length::SampleShape& shape = prompt.fit.shape;
+  std::string out = fmt::format(
+      "{}: {} lengths{}, mean {}, P50 {}, P90 {}, P99 {}\n", core::quoted(prompt.sample.id),
+      shape.n, shape.n_capped > 0 ? fmt::format(", {} of them at the cap", shape.n_capped) : "",
+      report::figure(shape.mean), report::figure(shape.p50), report::figure(shape.p90),
+      report::figure(shape.p99));
+  report::Table table(
+      {{"law", kLeft}, {"ln likelihood"}, {"AIC"}, {"KS"}, {"p naive"}, {"p fitted"}});
+  for (const length::FittedFamily& fitted : prompt.fit.fits) {
+    if (!fitted.fit.law) continue;
+    table.add_row({fitted.fit.law->describe(), fmt::format("{:.2f}", fitted.fit.loglik),
+                   fmt::format("{:.2f}", fitted.fit.aic), figure_or_dash(fitted.ks_d),
+                   figure_or_dash(fitted.ks_p), figure_or_dash(fitted.ks_p_fitted)});
+  }
+  out += table.text();
+  for (const length::FittedFamily& fitted : prompt.fit.fits) {
+    if (fitted.fit.law) continue;
+    out += fmt::format("{} has no maximum: {}\n", length::family_name(fitted.fit.family),
+                       fitted.fit.degenerate);
+  }
+  return out;
+}
+
 std::string summary_text(const FitSummary& summary) {
   const JudgingRules& rules = summary.rules();
-  std::string out = fmt::format(
-      "{} prompts, {} lengths, {} of them at the cap\n"
-      "{} prompts count; not {} with fewer than {} lengths, {} with fewer than {} distinct, {} "
-      "with "
-      "{:g} % or more at the cap\n",
-      summary.prompts, summary.lengths, summary.capped_lengths, summary.judged, summary.few_lengths,
-      rules.min_lengths, summary.few_distinct, rules.min_distinct, summary.capped,
-      100 * rules.max_capped_share);
+  std::string out = fmt::format("{} prompts, {} lengths, {} of them at the cap\n", summary.prompts,
+                                summary.lengths, summary.capped_lengths);
+  const auto left_out = [&](std::size_t prompts, const std::string& why) {
+    if (prompts > 0) out += fmt::format("not judged: {} with {}\n", prompts, why);
+  };
+  left_out(summary.few_lengths, fmt::format("fewer than {} lengths", rules.min_lengths));
+  left_out(summary.few_distinct, fmt::format("fewer than {} distinct lengths", rules.min_distinct));
+  left_out(summary.capped, fmt::format("{:g} % or more at the cap", 100 * rules.max_capped_share));
   if (summary.degenerate > 0) {
     out += fmt::format(
         "{} prompts have so many identical lengths that log-t has no maximum (sigma goes to 0)\n",
         summary.degenerate);
   }
   if (summary.judged == 0) return out;
-  out += fmt::format("\nPass Kolmogorov-Smirnov at {:g} %\n", 100 * summary.level()) +
+  out += fmt::format("\n{} prompts judged: share that passes Kolmogorov-Smirnov at {:g} %\n",
+                     summary.judged, 100 * summary.level()) +
          passes_table(summary) + "\n" + shape_table(summary);
   if (summary.holdout_prompts + summary.holdout_incomplete > 0) {
     out += fmt::format(

@@ -84,7 +84,7 @@ class Scale {
                                                       : 10);
     std::vector<double> out;
     for (double k = std::ceil(low_ / step - 1e-9); k * step <= high_ + 1e-9 * step; ++k) {
-      out.push_back(k * step);
+      out.push_back(k * step + 0.0);  // no minus before a zero
     }
     return out;
   }

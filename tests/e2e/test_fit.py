@@ -259,7 +259,14 @@ def test_people_get_a_table(recording):
     assert "40 prompts, 1200 lengths" in text
     for family in STANDARD:
         assert family in text
-    assert "nan" not in text and "bootstrap" in text
+    assert "nan" not in text and "bootstrap" in text and "p5" not in text
+
+
+def test_a_few_prompts_are_shown_each():
+    text = fit("-", stdin=lines({"id": "one", "lengths": [3, 5, 8, 9, 12, 40]}, {"id": "same", "lengths": [5] * 9}).encode()).stdout.decode()
+    assert '"one": 6 lengths' in text and "log-normal mu" in text
+    assert '"same": 9 lengths' in text and "log-t has no maximum: " in text
+    assert "not judged: 2 with fewer than 10 lengths" in text
 
 
 def test_recordings_work_as_they_are(shared):

@@ -29,6 +29,7 @@ TEST(FigureSvg, DrawsABarForEachHeightAndALineWithItsLegend) {
   // Two bars and the legend's swatch.
   EXPECT_EQ(count(text, "#C8CDD2"), 3u);
   EXPECT_EQ(count(text, ">law</text>"), 1u);
+  EXPECT_EQ(count(text, ">-0<"), 0u);
   EXPECT_EQ(count(text, "<path d=\"M64.0"), 1u);
 }
 

@@ -14,7 +14,8 @@ namespace tailrace::evaluate {
 std::string prompt_json(const PromptFit& prompt);
 std::string summary_json(const FitSummary& summary);
 
-/// Tables for a terminal; lines end with a line feed.
+/// Tables for a terminal; lines end with a line feed. One prompt's laws, and what all say together.
+std::string prompt_text(const PromptFit& prompt);
 std::string summary_text(const FitSummary& summary);
 
 }  // namespace tailrace::evaluate
