@@ -86,7 +86,7 @@ std::optional<report::Interval> mean_share(std::span<const LeftOut> models, Fina
                                            Rng rng) {
   std::vector<double> shares;
   for (const LeftOut& m : models) {
-    if (final_of(m) > 0) shares.push_back(m.tau_early / final_of(m));
+    if (final_of(m) >= kOrderedTau) shares.push_back(m.tau_early / final_of(m));
   }
   const std::vector<double> ones(shares.size(), 1.0);
   return report::paired_ratio_of_means(shares, ones, kLevel, kResamples, rng);

@@ -27,7 +27,7 @@ std::string ascii(std::string_view text) {
 }
 
 std::string interval(const std::optional<report::Interval>& i) {
-  if (!i) return "unknown (fewer than two models with a final tau above 0)";
+  if (!i) return fmt::format("unknown (fewer than two models with a tau of {})", kOrderedTau);
   return fmt::format("{} % (95 % interval {} to {})", percent(i->estimate), percent(i->low),
                      percent(i->high));
 }
@@ -117,7 +117,8 @@ Table left_out_table(const LeaveOneOut& left_out) {
                {"tau of last rows"}});
   for (const LeftOut& m : left_out.models) {
     table.add_row({ascii(m.model), std::to_string(m.rows), fixed(m.tau_early, 3),
-                   fixed(m.tau_final, 3), m.tau_final > 0 ? percent(m.tau_early / m.tau_final) : "",
+                   fixed(m.tau_final, 3),
+                   m.tau_final >= kOrderedTau ? percent(m.tau_early / m.tau_final) : "",
                    fixed(m.tau_last, 3)});
   }
   return table;

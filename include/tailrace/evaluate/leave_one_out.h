@@ -28,6 +28,9 @@ struct LeaveOneOutOptions {
   std::function<void(std::size_t done, std::size_t of)> progress;  ///< by model
 };
 
+/// Below this a final tau is as good as none, and a share of it says nothing.
+inline constexpr double kOrderedTau = 0.05;
+
 struct LeftOut {
   std::string model;
   std::size_t rows = 0;
@@ -42,7 +45,7 @@ struct LeaveOneOut {
   std::size_t window = 0;
   std::vector<LeftOut> models;
   /// Mean over the models of tau_early / tau_final, 95 % by bootstrap over models. Nothing for
-  /// fewer than two models with a final tau above 0.
+  /// fewer than two models with a final tau of kOrderedTau.
   std::optional<report::Interval> share_of_final;
   /// The same with tau_last, which is over other rows and so noisier.
   std::optional<report::Interval> share_of_last;
