@@ -139,7 +139,8 @@ void visit_predict(SchemaVisitor& v, PredictConfig& predict) {
                      "Whether clients may state an answer's length law in the header "
                      "x-tailrace-length-law. They can jump the queue with it."));
   v.field(flag_field("learn_from_estimates", predict.learn_from_estimates,
-                     "Whether to learn from counted events where an engine reports no usage."));
+                     "Whether to learn from counted events where an engine reports no usage (cut "
+                     "answers are learned from them in any case, as a least length)."));
   v.field(text_field("model_file", predict.model_file,
                      "File that keeps what was learned across restarts; none: it is forgotten."));
   v.field(duration_field("save_every", predict.save_every, seconds(1), kDay,

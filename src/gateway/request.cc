@@ -17,6 +17,7 @@ namespace {
 constexpr Duration kRetryAfterDefault = std::chrono::seconds(1);
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kErrorBytesMax = 256;
+constexpr Tokens kFirstReport{512};  // shorter answers end before it would matter
 
 std::string retry_after_value(std::optional<Duration> wait) {
   const double seconds = std::ceil(to_seconds(wait.value_or(kRetryAfterDefault)));
@@ -337,9 +338,26 @@ void GenerationRequest::learn(bool complete) {
     if (length <= record_->law->quantile(0.9)) metrics.below_p90.add();
   }
   if (!context_.prediction) return;
-  if (sample->estimated && !context_.config.predict.learn_from_estimates) return;
+  // Counted events are a sound lower bound, which is all that a cut answer tells anyway.
+  if (sample->estimated && !sample->censored && !context_.config.predict.learn_from_estimates) {
+    return;
+  }
   (sample->estimated ? metrics.learned_estimate : metrics.learned_usage).add();
-  context_.prediction->observe(parsed_.features, {sample->length, sample->censored});
+  predict::Observation observation{sample->length, sample->censored};
+  observation.reported = reported_;
+  context_.prediction->observe(parsed_.features, observation);
+}
+
+void GenerationRequest::report_running() {
+  if (!context_.prediction || parsed_.slots != 1) return;
+  const AnswerFacts& facts = relay_->facts();
+  const Tokens so_far{facts.counted_events};
+  if (so_far < kFirstReport || so_far.count() < 2 * reported_.count()) return;
+  if (facts.failed || facts.choices > 1 || facts.finished_choices > 0) return;
+  predict::Observation observation{so_far, /*censored=*/true};
+  observation.running = true;
+  observation.reported = reported_;
+  if (context_.prediction->observe(parsed_.features, observation)) reported_ = so_far;
 }
 
 void GenerationRequest::end(RequestOutcome outcome, int status) {

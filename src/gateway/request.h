@@ -54,6 +54,8 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   void answer_error(const ErrorAnswer& answer, RequestOutcome outcome,
                     std::optional<Duration> retry_after = {});
   void learn(bool complete);
+  /// Tells the predictor that a long answer still goes on, each time its length has doubled.
+  void report_running();
   void end(RequestOutcome outcome, int status);
   void log_end(RequestOutcome outcome);
   LeaveState leave_state() const;
@@ -101,6 +103,7 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   std::unique_ptr<net::Timer> first_byte_timer_;
   std::set<std::string, std::less<>> failed_backends_;
   MonoTime last_event_;
+  Tokens reported_{0};  ///< so many tokens the predictor was told of in passing
 
   // The engine's last "busy", kept to be relayed when the patience ends.
   struct EngineRefusal {

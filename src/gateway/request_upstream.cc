@@ -160,6 +160,7 @@ void GenerationRequest::count_tokens(MonoTime now, std::int64_t events_before) {
     metrics_->itl_seconds.observe(gap);
   }
   last_event_ = now;
+  report_running();
 }
 
 void GenerationRequest::got_end() {

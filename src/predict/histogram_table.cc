@@ -40,6 +40,18 @@ void Histogram::add_cut(double tokens, float weight) {
   if (total > kMemory) fade(0.5F);
 }
 
+void Histogram::take_back_cut(double tokens, float weight) {
+  const std::size_t bin = bin_of(tokens);
+  const auto passed = static_cast<float>(passed_share(bin, tokens));
+  const auto take = [this](std::size_t i, float amount) {
+    const float taken = std::min(cut[i], amount);  // it may have faded meanwhile
+    cut[i] -= taken;
+    total = std::max(total - taken, 0.0F);
+  };
+  take(bin, weight * (1 - passed));
+  take(std::min(bin + 1, kEdges), weight * passed);
+}
+
 void Histogram::shrink_to(const Bins& parent, float strength, Bins& law) const {
   if (!some_cut) {
     const float scale = 1 / (total + strength);

@@ -27,6 +27,8 @@ struct Histogram {
   void add(double tokens, float weight);
   /// An answer that was cut: it had not ended by then.
   void add_cut(double tokens, float weight);
+  /// Takes back what add_cut added: more has become known of the same answer.
+  void take_back_cut(double tokens, float weight);
   /// The histogram's own law, `parent` counting as `strength` answers: at each bin, those that
   /// ended there among those that came so far. `parent` sums to one.
   void shrink_to(const Bins& parent, float strength, Bins& law) const;

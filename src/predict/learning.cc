@@ -17,6 +17,7 @@ constexpr double kSigmaMin = 0.03, kSigmaMax = 3;
 std::optional<double> learnable(const Observation& observation) {
   constexpr std::int64_t kLongest = 1'000'000'000;
   const std::int64_t tokens = observation.length.count();
+  if (observation.running) return std::nullopt;  // its end will say more
   if (tokens < 0 || (observation.censored && tokens == 0)) return std::nullopt;
   return log_length(static_cast<double>(std::min(tokens, kLongest)));
 }

@@ -60,8 +60,17 @@ class OnlinePredictor final : public Predictor {
   }
 
   void observe(const RequestFeatures& request, const Observation& observation) override {
+    if (observation.running) {
+      if (observation.length.count() < 1) return;
+      output_.learn_running(request, observation.length, observation.reported,
+                            shares_.weight(request.tenant));
+      return;
+    }
     const auto y = learnable(observation);
     if (!y) return;
+    if (observation.reported.count() > 0) {
+      output_.take_back(request, observation.reported, shares_.weight(request.tenant));
+    }
     const TenantShares::Share share = shares_.observe(request.tenant);
     extract_features(request, features_);
     const double base_mu = prior_.predict(request).mu;

@@ -203,6 +203,33 @@ OutputLaw::Joint* OutputLaw::find_or_claim_joint(std::uint64_t tenant) {
   return &(*poorest = fresh);
 }
 
+/// Those whose keys do not hang on the prediction, which may differ at the answer's end.
+template <class Use>
+void OutputLaw::each_lasting_group(const RequestFeatures& features, double weight, Use use) {
+  const Keys keys = keys_of(features, 0);
+  use(all_, weight);
+  for (const Expert expert : {kModel, kCall, kPromptLength, kTenant, kSystem}) {
+    const double by = expert == kTenant || expert == kSystem ? 1 : weight;
+    if (Histogram* group = groups_.find_or_claim(keys[expert])) use(*group, by);
+  }
+}
+
+void OutputLaw::learn_running(const RequestFeatures& features, Tokens tokens, Tokens before,
+                              double weight) {
+  each_lasting_group(features, weight, [&](Histogram& group, double by) {
+    if (before.count() > 0) {
+      group.take_back_cut(static_cast<double>(before.count()), static_cast<float>(by));
+    }
+    group.add_cut(static_cast<double>(tokens.count()), static_cast<float>(by));
+  });
+}
+
+void OutputLaw::take_back(const RequestFeatures& features, Tokens reported, double weight) {
+  each_lasting_group(features, weight, [&](Histogram& group, double by) {
+    group.take_back_cut(static_cast<double>(reported.count()), static_cast<float>(by));
+  });
+}
+
 void OutputLaw::write(ImageWriter& out) const {
   predict::write(all_, out);
   groups_.write(out);

@@ -32,6 +32,11 @@ class OutputLaw {
   const Bins& consult(const RequestFeatures& features, const Law& law);
   /// Learns from the answer to the request that was consulted last.
   void learn(const Observation& observation, double weight);
+  /// An answer goes on after `tokens`; `before`: what the last such report of it said, 0 for none.
+  /// Only groups that do not hang on the prediction learn from it.
+  void learn_running(const RequestFeatures& features, Tokens tokens, Tokens before, double weight);
+  /// Takes the last such report back: the answer's end is about to be learned.
+  void take_back(const RequestFeatures& features, Tokens reported, double weight);
 
   void write(ImageWriter& out) const;
   bool read(ImageReader& in);
@@ -70,6 +75,8 @@ class OutputLaw {
   static constexpr std::size_t kJoints = 128;
 
   void join();
+  template <class Use>
+  void each_lasting_group(const RequestFeatures& features, double weight, Use use);
   const Bins& pooled(std::size_t i) const;
   const Joint& joint_of(std::uint64_t tenant) const;
   Joint* find_or_claim_joint(std::uint64_t tenant);

@@ -35,17 +35,29 @@ TenantShares::Tenant& TenantShares::find_or_claim(std::uint64_t key) {
   return *poorest;
 }
 
+double TenantShares::weight_of(double own) const {
+  if (!(active_ > 1) || !(own > 0)) return 1;
+  const double others = (total_ - own) / (active_ - 1);
+  return std::clamp(others / own, kLeastWeight, 1.0);
+}
+
+double TenantShares::weight(std::string_view name) const {
+  const std::uint64_t hash = stable_hash(name);
+  const std::uint64_t key = hash == 0 ? 1 : hash;
+  const std::size_t first = (key % (kTenants / kWays)) * kWays;
+  for (std::size_t i = first; i < first + kWays; ++i) {
+    if (tenants_[i].key == key) return weight_of(static_cast<double>(tenants_[i].count));
+  }
+  return 1;
+}
+
 TenantShares::Share TenantShares::observe(std::string_view name) {
   const std::uint64_t hash = stable_hash(name);
   Tenant& tenant = find_or_claim(hash == 0 ? 1 : hash);
   tenant.count += 1;
   total_ += 1;
-  const double own = static_cast<double>(tenant.count);
   Share share;
-  if (active_ > 1) {
-    const double others = (total_ - own) / (active_ - 1);
-    share.weight = std::clamp(others / own, kLeastWeight, 1.0);
-  }
+  share.weight = weight_of(static_cast<double>(tenant.count));
   tenant.carry += static_cast<float>(share.weight);
   share.sampled = tenant.carry >= 1;
   if (share.sampled) tenant.carry -= 1;

@@ -28,6 +28,9 @@ class TenantShares {
   /// Counts one observation of the tenant.
   Share observe(std::string_view tenant);
 
+  /// The weight that its next observation will have, about.
+  double weight(std::string_view tenant) const;
+
   void write(ImageWriter& out) const;
   bool read(ImageReader& in);
 
@@ -42,6 +45,7 @@ class TenantShares {
     float carry = 0;        // of the sampling, below 1
   };
   Tenant& find_or_claim(std::uint64_t key);
+  double weight_of(double own) const;
   void fade();
 
   std::vector<Tenant> tenants_;

@@ -39,7 +39,6 @@ TEST_F(Learning, AnAnswerCutAtItsLimitIsCensored) {
 }
 
 TEST_F(Learning, AClientThatLeavesMidStreamLeavesACensoredLength) {
-  world.config.predict.learn_from_estimates = true;
   auto& engine = world.add_engine("a");
   engine.script([](EngineRequest& request) {
     request.begin_events();
@@ -63,6 +62,8 @@ TEST_F(Learning, CountedEventsAreLearnedOnlyWhereAllowed) {
     engine.script([](EngineRequest& request) {
       request.begin_events();
       for (int i = 0; i < 5; ++i) request.event("x");
+      request.exchange->write(
+          "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
       request.done();
     });
     own.start();
@@ -70,6 +71,46 @@ TEST_F(Learning, CountedEventsAreLearnedOnlyWhereAllowed) {
     own.run(milliseconds(5));
     EXPECT_EQ(own.oracle.heard.size(), allowed ? 1U : 0U);
   }
+}
+
+TEST_F(Learning, ALongAnswerIsReportedInPassingEachTimeItsLengthDoubles) {
+  auto& engine = world.add_engine("a");
+  std::shared_ptr<net::Exchange> open;
+  engine.script([&](EngineRequest& request) {
+    request.begin_events();
+    for (int i = 0; i < 1500; ++i) request.event("x");
+    open = request.exchange;
+  });
+  world.start();
+  const auto reply = world.stream();
+  world.run(milliseconds(50));
+  auto& heard = world.oracle.heard;
+  ASSERT_GE(heard.size(), 1u);
+  ASSERT_LE(heard.size(), 2u) << "at 512 and at 1024, or at once for what came at once";
+  EXPECT_GE(heard[0].observation.length, Tokens(512));
+  EXPECT_EQ(heard[0].observation.reported, Tokens(0));
+  for (const auto& report : heard) {
+    EXPECT_TRUE(report.observation.running);
+    EXPECT_TRUE(report.observation.censored);
+  }
+  const Tokens reported = heard.back().observation.length;
+  reply->leave();
+  world.run(milliseconds(5));
+  EXPECT_FALSE(heard.back().observation.running);
+  EXPECT_EQ(heard.back().observation.length, Tokens(1500));
+  EXPECT_EQ(heard.back().observation.reported, reported) << "so that it is not counted twice";
+}
+
+TEST_F(Learning, ShortAnswersAreNotReportedInPassing) {
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) {
+    request.begin_events();
+    for (int i = 0; i < 400; ++i) request.event("x");
+  });
+  world.start();
+  const auto reply = world.stream();
+  world.run(milliseconds(50));
+  EXPECT_TRUE(world.oracle.heard.empty());
 }
 
 TEST_F(Learning, FailuresTeachNothing) {

@@ -43,6 +43,43 @@ TEST(OutputLaw, LearnsAGroupOfTwoModesThatNoLogTCanShow) {
   EXPECT_LT(cumulative(law, 400) - cumulative(law, 20), 0.05);
 }
 
+TEST(OutputLaw, AnswersThatGoOnAreNotTakenForShortOnes) {
+  // The first to end are the short ones: of twenty answers two have ended, the others go on.
+  OutputLaw told(kOptions);
+  OutputLaw untold(kOptions);
+  RequestFeatures features;
+  for (OutputLaw* output : {&told, &untold}) {
+    for (int i = 0; i < 2; ++i) {
+      output->consult(features, kVague);
+      output->learn({Tokens(20), false}, 1);
+    }
+  }
+  for (int i = 0; i < 18; ++i) told.learn_running(features, Tokens(512), Tokens(0), 1);
+  const double with = 1 - cumulative(told.consult(features, kVague), 512);
+  const double without = 1 - cumulative(untold.consult(features, kVague), 512);
+  EXPECT_GT(with, without + 0.1);
+}
+
+TEST(OutputLaw, AReportInPassingLeavesNoTraceAfterTheEnd) {
+  OutputLaw reported(kOptions);
+  OutputLaw plain(kOptions);
+  RequestFeatures features;
+  Rng rng(7);
+  for (int i = 0; i < 50; ++i) {
+    const Tokens tokens(600 + static_cast<std::int64_t>(rng.below(900)));
+    for (OutputLaw* output : {&reported, &plain}) output->consult(features, kVague);
+    reported.learn_running(features, Tokens(512), Tokens(0), 1);
+    reported.learn_running(features, Tokens(590), Tokens(512), 1);
+    reported.take_back(features, Tokens(590), 1);
+    reported.consult(features, kVague);
+    reported.learn({tokens, false}, 1);
+    plain.learn({tokens, false}, 1);
+  }
+  const Bins a = reported.consult(features, kVague);
+  const Bins b = plain.consult(features, kVague);
+  for (const double p : {0.1, 0.5, 0.9}) EXPECT_NEAR(quantile(a, p) / quantile(b, p), 1, 0.02) << p;
+}
+
 TEST(OutputLaw, LosesToNoneOfItsPlainMembersByMoreThanAFewNats) {
   // Predictions without any skill: the group's histogram is best. Predictions that are right: they
   // are. In both the mix must be near, added up over the whole pass.

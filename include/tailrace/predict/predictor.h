@@ -58,6 +58,11 @@ struct Observation {
   Tokens length{0};
   bool censored =
       false;  ///< the answer was cut at `length` (cap reached, aborted): the truth is at least this
+  /// A report in passing: the answer goes on after `length`, and another observation of it will
+  /// follow. Groups learn from it at once, so that the first answers to end, the short ones, are
+  /// not taken for all.
+  bool running = false;
+  Tokens reported{0};  ///< `length` of the last report in passing of this answer; 0: there was none
 };
 
 /// One thing about a request that moved its prediction, in words that hold no text of the prompt
