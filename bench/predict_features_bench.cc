@@ -3,7 +3,7 @@
 // One pass, predict then learn, over recorded answers with all features, then with one family left
 // out at a time; lower is a loss. The location side alone: groups, features and their blend as a
 // log-t law under the running calibration. Early: answers 50 to 299 of fresh predictors. Without
-// the data it says so and ends. docs/decisions/0007-predictor-features.md holds a run.
+// the data it says so and ends. docs/decisions/0009-predictor-features.md holds a run.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -3,7 +3,7 @@
 //
 // `scale` is the feature's input: a weight's prior standard deviation grows with it. The scales,
 // and which kinds there are at all, were chosen by ablation
-// (docs/decisions/0007-predictor-features.md).
+// (docs/decisions/0009-predictor-features.md).
 #pragma once
 
 #include <array>

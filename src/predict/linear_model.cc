@@ -8,7 +8,7 @@
 namespace tailrace::predict {
 namespace {
 
-// Chosen by ablation (docs/decisions/0007-predictor-features.md); log score and order are flat
+// Chosen by ablation (docs/decisions/0009-predictor-features.md); log score and order are flat
 // within a factor of two around each.
 constexpr double kWeightVariance = 0.03;  // of a weight about which nothing is known
 // The share of it that every use gives back, so that drift is followed.

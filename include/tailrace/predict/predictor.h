@@ -78,7 +78,7 @@ class Predictor {
   virtual std::string_view name() const = 0;
   virtual std::vector<Prediction> predict(std::span<const RequestFeatures> batch) = 0;
   /// What moved the prediction for this request most, largest first; at most `limit`. Slower than
-  /// predict; for people.
+  /// predict; for people. Nothing where a predictor does not look at single features.
   virtual std::vector<Influence> explain(const RequestFeatures& features, std::size_t limit) const {
     (void)features;
     (void)limit;
