@@ -189,7 +189,7 @@ class CsvSamples final : public SampleSource {
 
 }  // namespace
 
-Result<std::unique_ptr<SampleSource>> csv_samples(LineReader lines, std::string first_line,
+Result<std::unique_ptr<SampleSource>> csv_samples(LineReader lines, std::string_view first_line,
                                                   SampleOptions options) {
   auto csv = CsvReader::with_header(std::move(lines), first_line);
   if (!csv) return fail(csv.error());

@@ -95,7 +95,7 @@ class JsonSamples final : public SampleSource {
                       shown(lists)));
     }
     for (const auto [prompt, list] : prompts) {
-      auto id = qualified(record, std::string(prompt));
+      auto id = qualified(record, prompt);
       if (!id) return fail(id.error());
       Sample sample{std::move(*id), {}, {}};
       const std::string name = fmt::format("out_tokens[{}]", core::quoted(prompt));
@@ -112,14 +112,14 @@ class JsonSamples final : public SampleSource {
       return bad(fmt::format("id is {}; it must be a text or a number", shown(*id)));
     }
     if (const auto id = field(record, "prompt_id")) {
-      if (auto text = as_text(*id)) return qualified(record, std::move(*text));
+      if (auto text = as_text(*id)) return qualified(record, *text);
       return bad(fmt::format("prompt_id is {}; it must be a text or a number", shown(*id)));
     }
     return qualified(record, fmt::format("line {}", json_.lines().line_number()));
   }
 
   /// "prompt@model,plan,T": the same prompt comes back under other settings.
-  Result<std::string> qualified(const object& record, std::string prompt) const {
+  Result<std::string> qualified(const object& record, std::string_view prompt) const {
     std::string settings;
     const std::size_t count = options_.pool ? kPooledQualifiers : kQualifiers.size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -132,7 +132,7 @@ class JsonSamples final : public SampleSource {
       }
       settings += (settings.empty() ? "@" : ",") + *text;
     }
-    return prompt + settings;
+    return std::string(prompt) + settings;
   }
 
   Result<void> read_lengths(std::string_view name, element list, Sample& into) const {
@@ -180,7 +180,7 @@ class JsonSamples final : public SampleSource {
 
 }  // namespace
 
-Result<std::unique_ptr<SampleSource>> json_samples(LineReader lines, std::string first_line,
+Result<std::unique_ptr<SampleSource>> json_samples(LineReader lines, std::string_view first_line,
                                                    SampleOptions options) {
   auto source = std::make_unique<JsonSamples>(std::move(lines), options);
   if (auto added = source->add_line(first_line); !added) return fail(added.error());

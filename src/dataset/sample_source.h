@@ -17,9 +17,9 @@ class SampleSource {
 };
 
 /// `first_line` was read from `lines` already, so that its shape could be seen.
-Result<std::unique_ptr<SampleSource>> json_samples(LineReader lines, std::string first_line,
+Result<std::unique_ptr<SampleSource>> json_samples(LineReader lines, std::string_view first_line,
                                                    SampleOptions options);
-Result<std::unique_ptr<SampleSource>> csv_samples(LineReader lines, std::string first_line,
+Result<std::unique_ptr<SampleSource>> csv_samples(LineReader lines, std::string_view first_line,
                                                   SampleOptions options);
 
 inline constexpr double kMaxTokens = 1e12;

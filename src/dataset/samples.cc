@@ -23,13 +23,13 @@ Result<std::unique_ptr<SampleSource>> source_of(LineReader lines, const SampleOp
     }
     const std::string_view text = core::trim(**line);
     if (text.empty()) continue;
-    std::string first(**line);
-    if (text.front() == '{') return json_samples(std::move(lines), std::move(first), options);
+    const std::string first(**line);
+    if (text.front() == '{') return json_samples(std::move(lines), first, options);
     if (text.front() == '[') {
       return fail(lines.at_line(ErrorCode::kInvalidArgument,
                                 "a JSON list; give one object a line instead"));
     }
-    return csv_samples(std::move(lines), std::move(first), options);
+    return csv_samples(std::move(lines), first, options);
   }
 }
 

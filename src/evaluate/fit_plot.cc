@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tailrace/core/text.h"
+
 namespace tailrace::evaluate {
 namespace {
 
 constexpr int kCurvePoints = 240;
+constexpr std::size_t kTitleBytes = 56;  ///< of an id: what the figure's width holds
 constexpr double kLogarithmicFrom = 10;  ///< longest over shortest
 
 /// Bins of equal width on the axis' own scale. Linear ones are whole tokens wide, with edges
@@ -58,7 +61,9 @@ report::Figure fit_figure(const PromptFit& prompt) {
   const Bins bins = make_bins(sorted);
 
   report::Figure figure;
-  figure.title = fmt::format("{} ({} answers)", prompt.sample.id, sorted.size());
+  const std::string_view id = core::utf8_prefix(prompt.sample.id, kTitleBytes);
+  figure.title =
+      fmt::format("{}{} ({} answers)", id, id == prompt.sample.id ? "" : "…", sorted.size());
   figure.x = {"answer length, tokens", bins.logarithmic};
   figure.y = {"share of answers in a bin", false};
   figure.bars.label = "recorded";
