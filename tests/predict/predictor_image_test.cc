@@ -1,10 +1,12 @@
 // What was learned survives a restart, and a damaged file never passes for one.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "predict/image.h"
 #include "predict/support/generated_prompts.h"
+#include "tailrace/core/text.h"
 #include "tailrace/predict/predictor.h"
 
 namespace tailrace::predict {
@@ -31,6 +33,34 @@ void expect_same(Predictor& a, Predictor& b, const std::vector<GeneratedRequest>
     const auto of_b = b.predict(std::span(&request.features, 1)).front();
     ASSERT_EQ(of_a.law, of_b.law);
     ASSERT_EQ(of_a.calibrated, of_b.calibrated);
+  }
+}
+
+// The fuzzer has to start from images that are read to their end; an older version's are refused at
+// the door. `TAILRACE_WRITE_FUZZ_IMAGES=1 predict_test --gtest_filter=FuzzImages.*` renews them.
+TEST(FuzzImages, AreOfThisVersion) {
+  const std::string folder = TAILRACE_SOURCE_DIR "/fuzz/corpus/predictor_image/";
+  const bool write = std::getenv("TAILRACE_WRITE_FUZZ_IMAGES") != nullptr;
+  for (const bool online : {false, true}) {
+    for (const bool learned : {false, true}) {
+      auto predictor = make(online);
+      if (learned) teach(*predictor, generate_requests(Rng(1), 20));
+      const std::string file =
+          folder + (online ? "online_" : "prior_") + (learned ? "learned" : "fresh");
+      const std::string image = predictor->save();
+      // The first byte tells the fuzzer the kind, and to set the checksum right.
+      if (write) {
+        ASSERT_TRUE(core::write_file_atomically(file, (online ? "\3" : "\2") + image));
+      }
+      const auto kept = core::read_file(file, std::size_t{1} << 20);
+      ASSERT_TRUE(kept.has_value()) << file;
+      EXPECT_TRUE(predictor->load(std::string_view(*kept).substr(1))) << file;
+      if (write && online && learned) {
+        ASSERT_TRUE(core::write_file_atomically(folder + "cut_short",
+                                                "\3" + image.substr(0, image.size() / 2)));
+        ASSERT_TRUE(core::write_file_atomically(folder + "kind_mismatch", "\2" + image));
+      }
+    }
   }
 }
 
