@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
 #include <filesystem>
@@ -129,29 +130,40 @@ std::string page() {
   return text.str();
 }
 
-void expect_on_page(const std::string& row) {
-  fmt::print("{}\n", row);
-  EXPECT_NE(page().find(row), std::string::npos) << "docs/heavy-tails.md lacks: " << row;
+/// The table stands on the page whole, under its head and with nothing after it.
+void expect_on_page(const std::string& head, const std::string& rows) {
+  fmt::print("{}{}", head, rows);
+  std::string rule = "|";
+  for (std::size_t i = 1; i < static_cast<std::size_t>(std::count(head.begin(), head.end(), '|'));
+       ++i) {
+    rule += "---|";
+  }
+  EXPECT_NE(page().find(head + rule + "\n" + rows + "\n"), std::string::npos)
+      << "docs/heavy-tails.md lacks this table";
 }
 
 TEST(HeavyTail, TheTableOfTheTheoremIsOnItsPage) {
   const EndingChance chance = beta_chance(1.5, 10);
+  std::string rows;
   for (const double n : {10, 100, 1'000, 10'000, 100'000}) {
-    expect_on_page(fmt::format("| {:.0f} | {:.2e} | {:.3f} |", n, longer_than(chance, n),
-                               1 + off_the_limit(chance, n)));
+    rows += fmt::format("| {:.0f} | {:.2e} | {:.3f} |\n", n, longer_than(chance, n),
+                        1 + off_the_limit(chance, n));
   }
+  expect_on_page("| n | P(L > n) | of the limit |\n", rows);
 }
 
 TEST(HeavyTail, TheTableOfWhatIsLeftIsOnItsPage) {
   const auto law = LengthLaw::log_t(5, 0.5).value();
   constexpr Tokens kCap{2048};
+  std::string rows;
   for (const std::int64_t at : {0, 64, 128, 256, 512, 1024, 1920}) {
     const Tokens age{at};
-    expect_on_page(fmt::format("| {} | {:.3f} | {:.0f} | {} | {:.0f} |", at,
-                               law.survival(static_cast<double>(at)), law.mean_residual(age, kCap),
-                               law.residual_quantile(0.5, age, kCap).count(),
-                               law.gittins_rank(age, kCap, Tokens{16})));
+    rows += fmt::format("| {} | {:.3f} | {:.0f} | {} | {:.0f} |\n", at,
+                        law.survival(static_cast<double>(at)), law.mean_residual(age, kCap),
+                        law.residual_quantile(0.5, age, kCap).count(),
+                        law.gittins_rank(age, kCap, Tokens{16}));
   }
+  expect_on_page("| age | still running | mean left | half end within | Gittins rank |\n", rows);
 }
 
 }  // namespace
