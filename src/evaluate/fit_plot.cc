@@ -75,6 +75,7 @@ report::Figure fit_figure(const PromptFit& prompt) {
 
   const double end = cap ? std::min(*cap, bins.edge(bins.count)) : bins.edge(bins.count);
   const double above_cap = static_cast<double>(prompt.fit.shape.n_capped);
+  if (above_cap > 0) figure.dots = "a law's share at the cap";
   std::string described;
   for (std::size_t i = 0; i < prompt.fit.fits.size(); ++i) {
     const length::FamilyFit& fit = prompt.fit.fits[i].fit;

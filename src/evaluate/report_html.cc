@@ -73,7 +73,7 @@ Figure coverage_figure(const Evaluation& e) {
   f.description =
       "Bars: share of lengths inside the central 50, 80, 90 and 99 % intervals. Lines: "
       "what it should be.";
-  f.x.title = "interval: 50 %, 80 %, 90 %, 99 %";
+  f.x.title = "central interval of the law";
   f.y.title = "share of lengths inside";
   f.bars.label = "covered";
   for (std::size_t i = 0; i <= kCoverages.size(); ++i) {
@@ -82,6 +82,7 @@ Figure coverage_figure(const Evaluation& e) {
   f.bars.heights.assign(e.scores.coverage.begin(), e.scores.coverage.end());
   for (std::size_t i = 0; i < kCoverages.size(); ++i) {
     const double left = static_cast<double>(i);
+    f.bars.categories.push_back(fmt::format("{:g} %", 100 * kCoverages[i]));
     f.lines.push_back(
         {i == 0 ? "nominal" : "", {left, left + 1}, {kCoverages[i], kCoverages[i]}, 1});
   }

@@ -10,8 +10,11 @@
 namespace tailrace::report {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 400;
-constexpr double kLeft = 64, kRight = 16, kTop = 40, kBottom = 52;
+constexpr double kWidth = 720, kPlotHeight = 308;
+constexpr double kLeft = 64, kRight = 16, kTitle = 34, kBottom = 52;
+constexpr double kSwatch = 26, kLegendRow = 17, kLegendGap = 18;
+/// Wide for a sans-serif face of 12 pixels, so that entries do not touch in another one.
+constexpr double kCharWidth = 7;
 /// Curves higher than this many times the highest bar are cut: a spike would flatten the bars.
 constexpr double kHeadroom = 1.6;
 
@@ -29,6 +32,7 @@ constexpr std::array<Style, 8> kStyles{{{"#0072B2", ""},
                                         {"#56B4E9", "1 4"},
                                         {"#7A5C00", "6 2 1 2 1 2"}}};
 constexpr std::string_view kBarColour = "#C8CDD2";
+constexpr std::string_view kTextColour = "#222222";
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -126,43 +130,93 @@ Range x_range(const Figure& figure) {
   return range;
 }
 
-double y_top(const Figure& figure) {
+Range y_range(const Figure& figure) {
   double bars = 0;
   double lines = 0;
+  Range range{0, 0};
   for (const double h : figure.bars.heights) bars = std::max(bars, h);
   for (const FigureLine& line : figure.lines) {
     for (const double y : line.y) {
-      if (std::isfinite(y)) lines = std::max(lines, y);
+      if (!std::isfinite(y)) continue;
+      lines = std::max(lines, y);
+      range.low = std::min(range.low, 1.05 * y);
     }
   }
-  const double top = bars > 0 ? std::clamp(lines, bars, bars * kHeadroom) : lines;
-  return top > 0 ? top * 1.05 : 1;
+  range.high = 1.05 * (bars > 0 ? std::clamp(lines, bars, bars * kHeadroom) : lines);
+  if (range.low == range.high) range.high = 1;
+  return range;
+}
+
+double text_width(std::string_view text) {
+  const auto starts_character = [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  };
+  return kCharWidth *
+         static_cast<double>(std::count_if(text.begin(), text.end(), starts_character));
+}
+
+/// One entry of the legend and where it stands.
+struct LegendEntry {
+  enum class Kind { kBars, kLine, kDots } kind = Kind::kBars;
+  std::string_view label;
+  std::size_t style = 0;
+  double x = 0;
+  std::size_t row = 0;
+};
+
+/// From left to right, in as many rows as that takes.
+std::vector<LegendEntry> legend_of(const Figure& figure) {
+  using enum LegendEntry::Kind;
+  std::vector<LegendEntry> entries;
+  if (!figure.bars.label.empty()) entries.push_back({kBars, figure.bars.label});
+  for (const FigureLine& line : figure.lines) {
+    if (!line.label.empty()) entries.push_back({kLine, line.label, line.style});
+  }
+  if (!figure.dots.empty()) entries.push_back({kDots, figure.dots});
+  double x = kLeft;
+  std::size_t row = 0;
+  for (LegendEntry& entry : entries) {
+    const double width = kSwatch + 6 + text_width(entry.label);
+    if (x > kLeft && x + width > kWidth - kRight) {
+      x = kLeft;
+      ++row;
+    }
+    entry.x = x;
+    entry.row = row;
+    x += width + kLegendGap;
+  }
+  return entries;
 }
 
 class Drawing {
  public:
   explicit Drawing(const Figure& figure)
       : figure_(figure),
+        legend_(legend_of(figure)),
+        rows_(legend_.empty() ? 0 : legend_.back().row + 1),
+        top_(kTitle + kLegendRow * static_cast<double>(rows_) + 6),
+        bottom_(top_ + kPlotHeight),
         x_(x_range(figure).low, x_range(figure).high, kLeft, kWidth - kRight, figure.x.logarithmic),
-        y_(0, y_top(figure), kHeight - kBottom, kTop, false) {}
+        y_(y_range(figure).low, y_range(figure).high, bottom_, top_, false) {}
 
   std::string text() {
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" )"
         R"(role="img" aria-labelledby="title desc" font-family="sans-serif" font-size="12">)"
         "\n",
-        kWidth, kHeight);
+        kWidth, bottom_ + kBottom);
     add("<title id=\"title\">{}</title>\n<desc id=\"desc\">{}</desc>\n", escaped(figure_.title),
         escaped(figure_.description));
-    add("<rect width=\"{}\" height=\"{}\" fill=\"#FFFFFF\"/>\n", kWidth, kHeight);
-    add("<clipPath id=\"plot\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n",
-        kLeft, kTop, kWidth - kLeft - kRight, kHeight - kTop - kBottom);
+    add("<rect width=\"{}\" height=\"{}\" fill=\"#FFFFFF\"/>\n", kWidth, bottom_ + kBottom);
+    // A page may hold many figures: the same name must mean the same rectangle in all of them.
+    add("<clipPath id=\"plot{}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n",
+        rows_, kLeft, top_, kWidth - kLeft - kRight, kPlotHeight);
     label(kLeft, 22, "start", figure_.title, R"( font-size="15" font-weight="bold")");
+    legend();
     axes();
-    add("<g clip-path=\"url(#plot)\">\n");
+    add("<g clip-path=\"url(#plot{})\">\n", rows_);
     bars();
     for (const FigureLine& line : figure_.lines) curve(line);
     add("</g>\n");
-    legend();
     add("</svg>\n");
     return std::move(out_);
   }
@@ -175,30 +229,41 @@ class Drawing {
 
   void label(double x, double y, std::string_view anchor, std::string_view text,
              std::string_view more = "") {
-    add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"#222222\"{}>{}</text>\n", x, y,
-        anchor, more, escaped(text));
+    add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x, y,
+        anchor, kTextColour, more, escaped(text));
   }
 
   void axes() {
-    const double bottom = kHeight - kBottom;
     for (const double tick : y_.ticks()) {
       add(R"(<line x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}" stroke="#E3E6E9"/>)"
           "\n",
           kLeft, kWidth - kRight, y_.at(tick), y_.at(tick));
       label(kLeft - 6, y_.at(tick) + 4, "end", fmt::format("{:.6g}", tick));
     }
-    for (const double tick : x_.ticks()) {
-      add(R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" stroke="#222222"/>)"
-          "\n",
-          x_.at(tick), bottom, bottom + 4);
-      label(x_.at(tick), bottom + 18, "middle", fmt::format("{:.6g}", tick));
+    const FigureBars& bars = figure_.bars;
+    for (std::size_t i = 0; i < bars.categories.size() && i + 1 < bars.edges.size(); ++i) {
+      label((x_.at(bars.edges[i]) + x_.at(bars.edges[i + 1])) / 2, bottom_ + 18, "middle",
+            bars.categories[i]);
     }
-    add(R"(<path d="M{0} {1}V{2}H{3}" fill="none" stroke="#222222"/>)"
+    if (bars.categories.empty()) {
+      for (const double tick : x_.ticks()) {
+        add(R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" stroke="{3}"/>)"
+            "\n",
+            x_.at(tick), bottom_, bottom_ + 4, kTextColour);
+        label(x_.at(tick), bottom_ + 18, "middle", fmt::format("{:.6g}", tick));
+      }
+    }
+    if (y_range(figure_).low < 0) {
+      add(R"(<line x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}" stroke="#8A939C"/>)"
+          "\n",
+          kLeft, kWidth - kRight, y_.at(0), y_.at(0));
+    }
+    add(R"(<path d="M{0} {1}V{2}H{3}" fill="none" stroke="{4}"/>)"
         "\n",
-        kLeft, kTop, bottom, kWidth - kRight);
-    label((kLeft + kWidth - kRight) / 2, kHeight - 12, "middle", figure_.x.title);
+        kLeft, top_, bottom_, kWidth - kRight, kTextColour);
+    label((kLeft + kWidth - kRight) / 2, bottom_ + 40, "middle", figure_.x.title);
     label(0, 0, "middle", figure_.y.title,
-          fmt::format(R"x( transform="translate(16 {}) rotate(-90)")x", (kTop + bottom) / 2));
+          fmt::format(R"x( transform="translate(16 {}) rotate(-90)")x", (top_ + bottom_) / 2));
   }
 
   void bars() {
@@ -239,27 +304,35 @@ class Drawing {
   }
 
   void legend() {
-    constexpr double kRow = 17, kSwatch = 26, kX = kWidth - 190;
-    double y = kTop + 10;
-    if (!figure_.bars.label.empty()) {
-      add(R"(<rect x="{}" y="{}" width="{}" height="10" fill="{}"/>)"
-          "\n",
-          kX, y - 5, kSwatch, kBarColour);
-      label(kX + kSwatch + 6, y + 4, "start", figure_.bars.label);
-      y += kRow;
-    }
-    for (const FigureLine& line : figure_.lines) {
-      if (line.label.empty()) continue;
-      const Style& style = kStyles[line.style % kStyles.size()];
-      add(R"(<line x1="{}" x2="{}" y1="{}" y2="{}" stroke="{}" stroke-width="2" stroke-dasharray="{}"/>)"
-          "\n",
-          kX, kX + kSwatch, y, y, style.colour, style.dashes);
-      label(kX + kSwatch + 6, y + 4, "start", line.label);
-      y += kRow;
+    for (const LegendEntry& entry : legend_) {
+      const double y = kTitle + kLegendRow * (static_cast<double>(entry.row) + 0.5);
+      const Style& style = kStyles[entry.style % kStyles.size()];
+      switch (entry.kind) {
+        case LegendEntry::Kind::kBars:
+          add(R"(<rect x="{:.1f}" y="{}" width="{}" height="10" fill="{}"/>)"
+              "\n",
+              entry.x, y - 5, kSwatch, kBarColour);
+          break;
+        case LegendEntry::Kind::kLine:
+          add(R"(<line x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}" stroke="{}" stroke-width="2" stroke-dasharray="{}"/>)"
+              "\n",
+              entry.x, entry.x + kSwatch, y, y, style.colour, style.dashes);
+          break;
+        case LegendEntry::Kind::kDots:
+          add(R"(<circle cx="{:.1f}" cy="{}" r="4" fill="none" stroke="{}" stroke-width="2"/>)"
+              "\n",
+              entry.x + kSwatch / 2, y, kTextColour);
+          break;
+      }
+      label(entry.x + kSwatch + 6, y + 4, "start", entry.label);
     }
   }
 
   const Figure& figure_;
+  const std::vector<LegendEntry> legend_;
+  const std::size_t rows_;  ///< of the legend
+  const double top_;        ///< of the plot
+  const double bottom_;
   Scale x_;
   Scale y_;
   std::string out_;

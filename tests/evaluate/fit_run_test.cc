@@ -219,6 +219,7 @@ TEST(FitFigure, BarsAreSharesAndAllLawsAreDrawn) {
       for (const double y : line.y) EXPECT_TRUE(y >= 0 && y <= 1);
     }
     EXPECT_EQ(curves, 6u);
+    EXPECT_EQ(figure.dots.empty(), prompt.fit.shape.n_capped == 0) << "the legend explains dots";
   }
 }
 

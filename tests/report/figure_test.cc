@@ -78,5 +78,74 @@ TEST(FigureSvg, ALogarithmicAxisHasRoundTicks) {
   }
 }
 
+/// Where the first element that begins with `tag` and holds `what` has its attribute.
+double attribute(const std::string& text, std::string_view tag, std::string_view what,
+                 const std::string& name) {
+  for (std::size_t at = text.find(tag); at != std::string::npos; at = text.find(tag, at + 1)) {
+    const std::string element = text.substr(at, text.find('\n', at) - at);
+    if (element.find(what) == std::string::npos) continue;
+    const std::string key = " " + name + "=\"";
+    return std::stod(element.substr(element.find(key) + key.size()));
+  }
+  ADD_FAILURE() << tag << " with " << what;
+  return NAN;
+}
+
+TEST(FigureSvg, TheLegendStandsAboveTheDataWhateverItsSize) {
+  for (const std::size_t laws : {1u, 8u, 40u}) {
+    Figure figure = small();
+    for (std::size_t i = 0; i < laws; ++i) {
+      figure.lines.push_back({"a law of some name " + std::to_string(i), {0, 20}, {0.1, 0.1}, i});
+    }
+    figure.dots = "share at the cap";
+    const std::string text = svg(figure);
+    const double plot = attribute(text, "<clipPath", "rect", "y");
+    double last = 0;
+    for (const FigureLine& line : figure.lines) {
+      const std::string label = ">" + line.label + "</text>";
+      const double y = attribute(text, "<text", label, "y");
+      EXPECT_LT(y, plot) << line.label;
+      EXPECT_GE(y, last) << "rows follow each other";
+      last = y;
+    }
+    EXPECT_LT(attribute(text, "<text", ">share at the cap<", "y"), plot);
+    EXPECT_GT(attribute(text, "<text", ">tokens<", "y"), plot + 300) << "the plot keeps its height";
+  }
+}
+
+TEST(FigureSvg, SinglePointsAreCirclesThatTheLegendNames) {
+  Figure figure = small();
+  figure.lines.push_back({"", {15}, {0.4}, 0});
+  EXPECT_EQ(count(svg(figure), "<circle"), 1u);
+  figure.dots = "share at the cap";
+  const std::string text = svg(figure);
+  EXPECT_EQ(count(text, "<circle"), 2u);
+  EXPECT_EQ(count(text, ">share at the cap</text>"), 1u);
+}
+
+TEST(FigureSvg, TheAxisGoesBelowZeroWhereALineDoes) {
+  Figure figure;
+  figure.x = {"rows learned", false};
+  figure.lines = {{"tau", {0, 1, 2}, {-0.4, 0.1, 0.5}, 0}};
+  const std::string text = svg(figure);
+  const double plot = attribute(text, "<clipPath", "rect", "y");
+  const double bottom = plot + attribute(text, "<clipPath", "rect", "height");
+  EXPECT_LT(attribute(text, "<text", ">-0.4</text>", "y"), bottom);
+  EXPECT_LT(attribute(text, "<text", ">0</text>", "y"),
+            attribute(text, "<text", ">-0.4</text>", "y"));
+  figure.lines[0].y = {-3, -2, -1};
+  EXPECT_NE(svg(figure).find(">-3</text>"), std::string::npos) << "nothing above 0";
+  EXPECT_EQ(svg(small()).find(">-"), std::string::npos) << "nothing below 0";
+}
+
+TEST(FigureSvg, BarsMayHaveNamesInPlaceOfNumbers) {
+  Figure figure = small();
+  figure.bars.categories = {"50 %", "<80 %"};
+  const std::string text = svg(figure);
+  EXPECT_EQ(count(text, ">50 %</text>"), 1u);
+  EXPECT_EQ(count(text, ">&lt;80 %</text>"), 1u);
+  EXPECT_EQ(count(text, ">10</text>"), 0u);
+}
+
 }  // namespace
 }  // namespace tailrace::report

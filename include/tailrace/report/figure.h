@@ -1,8 +1,9 @@
 // How does a small chart look in a browser or a document, drawn by this program alone?
 //
-// A Figure is bars with lines over them, written as SVG: fixed size, no script, no font or image
-// from elsewhere. Lines differ by colour (told apart by colour-blind readers too) and by dashes;
-// title and description are there for screen readers. Any text is escaped. Deterministic.
+// A Figure is bars with lines over them, written as SVG: fixed width, no script, no font or image
+// from elsewhere. The legend stands between title and axes, never on the data. Lines differ by
+// colour (told apart by colour-blind readers too) and by dashes; title and description are there
+// for screen readers. Any text is escaped. Deterministic.
 #pragma once
 
 #include <string>
@@ -21,6 +22,7 @@ struct FigureBars {
   std::string label;
   std::vector<double> edges;
   std::vector<double> heights;
+  std::vector<std::string> categories = {};  ///< one under each bar, in place of the axis' numbers
 };
 
 /// Points joined by a line; a single one is a dot. What is not finite breaks the line.
@@ -35,9 +37,10 @@ struct Figure {
   std::string title;
   std::string description;
   FigureAxis x;
-  FigureAxis y;  ///< begins at 0, linear
+  FigureAxis y;  ///< linear; begins at 0, or below where a line does
   FigureBars bars;
   std::vector<FigureLine> lines;
+  std::string dots;  ///< what lines of a single point are, in the legend; empty: not in it
 };
 
 /// A whole SVG document. Empty bars and lines give empty axes.
