@@ -4,9 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <numeric>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/commands.h"
+#include "tailrace/core/text.h"
 
 namespace {
 
@@ -16,6 +20,62 @@ bool names_no_command(const CLI::App& app, std::string_view word) {
   const auto commands = app.get_subcommands({});
   return std::none_of(commands.begin(), commands.end(),
                       [&](const CLI::App* command) { return command->get_name() == word; });
+}
+
+/// How many characters to add, drop or replace between the two.
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+/// The known flag that `typed` most likely meant, or an empty text.
+std::string nearest_flag(const CLI::App& command, std::string_view typed) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, typed.size() / 3) + 1;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      const std::string flag = "--" + name;
+      const std::size_t distance = edits(typed, flag);
+      if (distance < least) {
+        least = distance;
+        best = flag;
+      }
+    }
+  }
+  return best;
+}
+
+/// One line that names the command, what is wrong with its arguments, and where to look.
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  std::string name = "tailrace";
+  for (auto given = app.get_subcommands(); !given.empty(); given = command->get_subcommands()) {
+    command = given.back();
+    name += " " + command->get_name();
+  }
+  std::string what = error.what();
+  // Whatever else is missing, a flag misspelt may be the reason.
+  for (const std::string& word : command->remaining()) {
+    const std::string typed = word.substr(0, word.find('='));
+    if (!typed.starts_with('-')) {
+      what = fmt::format("{} was not expected", tailrace::core::quoted(typed));
+      continue;
+    }
+    what = fmt::format("there is no flag {}", tailrace::core::quoted(typed));
+    const std::string meant = nearest_flag(*command, typed);
+    if (!meant.empty()) what += fmt::format("; did you mean {}?", meant);
+    break;
+  }
+  return fmt::format("{}: {} ({} --help lists all)\n", name, what, name);
 }
 
 }  // namespace
@@ -48,8 +108,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : kExitUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    fmt::print(stderr, "{}", usage_error(app, error));
+    return kExitUsage;
   }
   return exit_code;
 }

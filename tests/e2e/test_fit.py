@@ -280,3 +280,30 @@ def test_recordings_work_as_they_are(shared):
         assert len(ids) == prompts == len(set(ids)), name
     pooled = document(data / "oasst_model_eval/output_lengths.jsonl.gz", "--pool", "--family", "log-normal")
     assert pooled["summary"]["prompts"] > 10_000
+
+
+COMMANDS = ["fit", "evaluate", "predict", "score", "serve", "check", "explain", "engine", "load", "version"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_wrong_flag_is_named_with_its_command(command):
+    done = subprocess.run([BIN, command, "--zzzzzzzzzz"], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == (f'tailrace {command}: there is no flag "--zzzzzzzzzz" (tailrace {command} --help lists all)\n')
+
+
+@pytest.mark.parametrize("args, command, meant", [
+    (["fit", "--bootsrap", "3", "x"], "fit", "--bootstrap"), (["fit", "--bootsrap=3"], "fit", "--bootstrap"), (["score", "--jsno"], "score", "--json"),
+    (["evaluate", "--predictors", "online", "x"], "evaluate", "--predictor"), (["fit", "x", "-plot", "a"], "fit", "--plot"),
+])
+def test_a_misspelt_flag_gets_the_nearest_name(args, command, meant):
+    done = subprocess.run([BIN, *args], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2 and done.stderr.startswith(f"tailrace {command}: there is no flag ") and f"did you mean {meant}?" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_else_is_wrong_with_arguments_is_said_in_one_line():
+    for args, words in ((["fit"], "tailrace fit: FILE is required"), (["version", "more"], 'tailrace version: "more" was not expected'),
+                        (["--vesion"], 'tailrace: there is no flag "--vesion"; did you mean --version?')):
+        done = subprocess.run([BIN, *args], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and done.stderr.startswith(words) and done.stderr.count("\n") == 1, done.stderr
