@@ -107,7 +107,7 @@ Scores replay(const std::vector<Sample>& samples, std::size_t begin, std::size_t
       }
     }
     const double base_mu = prior.predict(row.features).mu;
-    const Law raw = model.predict(base_mu, features);
+    const Law raw = model.predict(base_mu, features, 0);
     const Law law = calibration.correct(row.features.model, raw);
     if (i >= scored_from) {
       const auto said_law = to_prediction(law, true).law;
@@ -119,7 +119,7 @@ Scores replay(const std::vector<Sample>& samples, std::size_t begin, std::size_t
     const auto y = learnable(row.truth);
     if (!y) continue;
     calibration.adjust(row.features.model, raw, *y, row.truth.censored, 1);
-    model.learn(base_mu, features, *y, row.truth.censored);
+    model.learn(base_mu, features, 0, *y, row.truth.censored);
     prior.observe(row.features, *y, row.truth.censored);
   }
   return {evaluate::order_agreement(said, came).tau_b,

@@ -21,6 +21,12 @@ Blend::Blend() {
   for (std::size_t i = 0; i < kSize; ++i) covariance_[i][i] = kFactorVariance;
 }
 
+Blend Blend::afresh() const {
+  Blend fresh;
+  fresh.factors_ = factors_;
+  return fresh;
+}
+
 double Blend::sum(const Parts& parts) const {
   double sum = factors_[kParts];
   for (std::size_t i = 0; i < kParts; ++i) sum += factors_[i] * parts[i];

@@ -19,6 +19,8 @@ class Blend {
   using Parts = std::array<double, kParts>;
 
   Blend();
+  /// The same factors, as open to change as at the start.
+  Blend afresh() const;
   double factor(std::size_t part) const { return factors_[part]; }
   double sum(const Parts& parts) const;
 

@@ -7,6 +7,7 @@
 
 #include "predict/feature_names.h"
 #include "predict/request_text.h"
+#include "tailrace/core/rng.h"
 
 namespace tailrace::predict {
 namespace {
@@ -44,7 +45,7 @@ void add_features(const LinearModel& model, const RequestFeatures& request, ByNa
   }
   FeatureList features;
   extract_features(request, features);
-  const auto found = model.shifts(features);
+  const auto found = model.shifts(features, stable_hash(request.tenant));
   struct Place {
     std::vector<std::string> names;
     double mu = 0;

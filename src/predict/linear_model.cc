@@ -60,11 +60,12 @@ LinearModel::LinearModel(int table_bits)
 double LinearModel::input(const Sums& sums, const Feature& feature) const {
   const double x = static_cast<double>(feature.value);
   if (feature.part == Part::kModelSlope) return x * sums.slope;
-  return x * blend_.factor(static_cast<std::size_t>(feature.part));
+  return x * sums.blend.factor(static_cast<std::size_t>(feature.part));
 }
 
-LinearModel::Sums LinearModel::sum(const FeatureList& features) const {
+LinearModel::Sums LinearModel::sum(const FeatureList& features, std::uint64_t tenant) const {
   Sums sums;
+  sums.blend = blends_.of(tenant);
   const Feature* slope = nullptr;
   std::array<double, Blend::kParts> variances{};
   for (const Feature& feature : features) {
@@ -80,12 +81,12 @@ LinearModel::Sums LinearModel::sum(const FeatureList& features) const {
     sums.log_sigma += x * static_cast<double>(weight.log_sigma);
   }
   for (std::size_t part = 0; part < Blend::kParts; ++part) {
-    const double factor = blend_.factor(part);
+    const double factor = sums.blend.factor(part);
     sums.parts[part] = std::clamp(sums.parts[part], -kMaxOffset, kMaxOffset);
     sums.variance += factor * factor * variances[part];
     if (of_the_prompt(part)) sums.text += factor * sums.parts[part];
   }
-  sums.mean = blend_.sum(sums.parts);
+  sums.mean = sums.blend.sum(sums.parts);
   if (slope != nullptr) {
     const Weight& weight = weights_[index(slope->hash)];
     sums.slope = std::clamp(sums.text - usual_text_, -kMaxSlope, kMaxSlope);
@@ -98,14 +99,15 @@ LinearModel::Sums LinearModel::sum(const FeatureList& features) const {
   return sums;
 }
 
-Law LinearModel::predict(double base_mu, const FeatureList& features) const {
-  const Sums sums = sum(features);
+Law LinearModel::predict(double base_mu, const FeatureList& features, std::uint64_t tenant) const {
+  const Sums sums = sum(features, tenant);
   const double variance = std::exp(2 * sums.log_sigma) + kDoubt * sums.variance;
   return {base_mu + sums.mean, clamp_log_sigma(0.5 * std::log(variance))};
 }
 
-std::vector<LinearModel::Shift> LinearModel::shifts(const FeatureList& features) const {
-  const Sums sums = sum(features);
+std::vector<LinearModel::Shift> LinearModel::shifts(const FeatureList& features,
+                                                    std::uint64_t tenant) const {
+  const Sums sums = sum(features, tenant);
   std::vector<Shift> shifts;
   shifts.reserve(features.size());
   for (const Feature& feature : features) {
@@ -115,12 +117,12 @@ std::vector<LinearModel::Shift> LinearModel::shifts(const FeatureList& features)
   return shifts;
 }
 
-void LinearModel::learn(double base_mu, const FeatureList& features, double y, bool censored,
-                        double weight) {
-  const Sums sums = sum(features);
+void LinearModel::learn(double base_mu, const FeatureList& features, std::uint64_t tenant, double y,
+                        bool censored, double weight) {
+  const Sums sums = sum(features, tenant);
   const double residual = y - base_mu - sums.mean;
   samples_ += 1;
-  blend_.learn(sums.parts, residual, std::exp(sums.log_sigma), censored, weight);
+  blends_.learn(tenant, sums.parts, residual, std::exp(sums.log_sigma), censored, weight);
   move_location(features, sums, residual, censored, weight);
   move_scale(features, sums, residual, censored, weight);
   usual_text_ += weight * (sums.text - usual_text_) / std::min(samples_ + 1, kTextMemory);
@@ -175,7 +177,7 @@ void LinearModel::write(ImageWriter& out) const {
   out.f64(log_sigma_);
   out.f64(samples_);
   out.f64(usual_text_);
-  blend_.write(out);
+  blends_.write(out);
   std::vector<float> values;
   values.reserve(weights_.size());
   for (float Weight::* member : kMembers) {
@@ -189,7 +191,7 @@ bool LinearModel::read(ImageReader& in) {
   log_sigma_ = in.f64_within(kLogSigmaMin, kLogSigmaMax);
   samples_ = in.f64_within(0, 1e18);
   usual_text_ = in.f64_within(-kMaxText, kMaxText);
-  if (!blend_.read(in)) return false;
+  if (!blends_.read(in)) return false;
   std::vector<float> values(weights_.size());
   constexpr double kLimits[] = {kMaxWeight, kWeightVariance, kMaxWeight, kMaxSquares};
   for (std::size_t m = 0; m < std::size(kMembers) && in.ok(); ++m) {

@@ -10,13 +10,14 @@
 #include "predict/output_law.h"
 #include "predict/request_text.h"
 #include "predict/tenant_shares.h"
+#include "tailrace/core/rng.h"
 #include "tailrace/predict/predictor.h"
 
 namespace tailrace::predict {
 namespace {
 
 constexpr std::string_view kKind = "online";
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 /// How the given law came out: atoms and cut answers count by the share of them that lies inside.
 Outcome outcome(const Bins& law, double y, const Observation& observation) {
@@ -47,8 +48,9 @@ class OnlinePredictor final : public Predictor {
     predictions.reserve(batch.size());
     for (const RequestFeatures& request : batch) {
       extract_features(request, features_);
-      const Law law = calibration_.correct(request.model,
-                                           model_.predict(prior_.predict(request).mu, features_));
+      const Law law = calibration_.correct(
+          request.model,
+          model_.predict(prior_.predict(request).mu, features_, stable_hash(request.tenant)));
       const bool trusted = calibration_.trusted(request.model);
       if (options_.output == Output::kLogT) {
         predictions.push_back(to_prediction(law, trusted));
@@ -74,7 +76,7 @@ class OnlinePredictor final : public Predictor {
     const TenantShares::Share share = shares_.observe(request.tenant);
     extract_features(request, features_);
     const double base_mu = prior_.predict(request).mu;
-    const Law raw = model_.predict(base_mu, features_);
+    const Law raw = model_.predict(base_mu, features_, stable_hash(request.tenant));
     const Bins& bins = output_.consult(request, bounded(calibration_.correct(request.model, raw)));
     // First judged, then learned from.
     if (share.sampled) {
@@ -85,7 +87,8 @@ class OnlinePredictor final : public Predictor {
     }
     calibration_.adjust(request.model, raw, *y, observation.censored, share.weight);
     output_.learn(observation, share.weight);
-    model_.learn(base_mu, features_, *y, observation.censored, share.weight);
+    model_.learn(base_mu, features_, stable_hash(request.tenant), *y, observation.censored,
+                 share.weight);
     prior_.observe(request, *y, observation.censored, share.weight);
   }
 

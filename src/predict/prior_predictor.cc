@@ -10,7 +10,7 @@ namespace tailrace::predict {
 namespace {
 
 constexpr std::string_view kKind = "prior";
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 class PriorPredictor final : public Predictor {
  public:

@@ -20,13 +20,15 @@ class Location {
  public:
   double median(const RequestFeatures& request) {
     extract_features(request, features_);
-    return std::exp(model.predict(prior.predict(request).mu, features_).mu);
+    return std::exp(
+        model.predict(prior.predict(request).mu, features_, stable_hash(request.tenant)).mu);
   }
   void learn(const RequestFeatures& request, double length, double weight = 1,
              bool censored = false) {
     extract_features(request, features_);
     const double y = log_length(length);
-    model.learn(prior.predict(request).mu, features_, y, censored, weight);
+    model.learn(prior.predict(request).mu, features_, stable_hash(request.tenant), y, censored,
+                weight);
     prior.observe(request, y, censored, weight);
   }
 
@@ -105,6 +107,30 @@ TEST(Location, ModelTakesPromptsInItsOwnMeasure) {
     second += std::abs(std::log(location.median(a) / location.median(b)));
   }
   EXPECT_NEAR(second / first, 0.5, 0.12);
+}
+
+TEST(Location, TenantWhoseAnswersIgnoreItsPromptsDoesNotTeachOthersSo) {
+  // Half of the traffic is a tenant's that sends others' prompts and has each answered by a token.
+  Location attacked;
+  Location quiet;
+  for (const auto& request : generate_requests(Rng(6), 2500)) {
+    const auto length = static_cast<double>(request.length);
+    attacked.learn(request.features, length, 0.9);
+    quiet.learn(request.features, length);
+    RequestFeatures attack = request.features;
+    attack.tenant = "attacker";
+    attacked.learn(attack, 1, 0.9);
+  }
+  double spread = 0;
+  double kept = 0;
+  const auto test = generate_requests(Rng(7), 200);
+  for (std::size_t i = 1; i < test.size(); ++i) {
+    const auto& a = test[i].features;
+    const auto& b = test[i - 1].features;
+    spread += std::abs(std::log(quiet.median(a) / quiet.median(b)));
+    kept += std::abs(std::log(attacked.median(a) / attacked.median(b)));
+  }
+  EXPECT_GT(kept, 0.85 * spread);
 }
 
 TEST(Location, EarlierAnswersOfAConversationTellTheNext) {

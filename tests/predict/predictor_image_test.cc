@@ -136,7 +136,7 @@ TEST(PredictorImageKinds, ImageWithAnotherTableSizeIsUnsupported) {
 }
 
 TEST(PredictorImageKinds, IntactFrameWithNonsenseInsideIsDamage) {
-  ImageWriter out("online", 3);
+  ImageWriter out("online", 4);
   out.u8(8);
   for (int i = 0; i < 100; ++i) out.f64(1e300);
   const auto loaded = make(true)->load(std::move(out).finish());
