@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "tailrace/core/text.h"
 #include "tailrace/evaluate/study.h"
 
@@ -17,8 +18,9 @@ namespace {
 constexpr const char* kAbout =
     "Measure predictors of answer lengths on recorded requests: predict each row, score, then "
     "learn.\n\n"
-    "Example: tailrace evaluate requests.jsonl --predictor online,route --html report.html\n\n"
-    "A file holds one JSON object a line:\n"
+    "Example: build/tailrace evaluate tests/data/requests.jsonl --predictor online,route "
+    "--html report.html\n\n"
+    "A file (-: standard input) holds one JSON object a line:\n"
     "  {\"prompt\": \"Why?\", \"length\": 120, \"model\": \"m\", \"cap\": 1024}\n"
     "with \"messages\" in the place of \"prompt\" for conversations; \"length\" is the answer's "
     "tokens; \"cap\" the request's limit (a length that reaches it was cut), \"censored\": true an "
@@ -59,6 +61,9 @@ void show_progress(std::string_view what, std::size_t done, std::size_t of) {
 evaluate::StudyOptions study_of(const Flags& flags) {
   evaluate::StudyOptions study = flags.study;
   study.read.cap = Tokens(flags.cap);
+  study.read.warn = [](const std::string& what) {
+    fmt::print(stderr, "tailrace evaluate: {}\n", what);
+  };
   if (flags.leave_one_out) study.leave_one_out = flags.left;
   if (flags.cost) {
     study.cpu_seconds = cpu_seconds;
@@ -69,6 +74,13 @@ evaluate::StudyOptions study_of(const Flags& flags) {
 }
 
 int execute(const Flags& flags) {
+  // Before the work, not after it.
+  if (!flags.html_file.empty()) {
+    if (const auto writable = may_write_file(flags.html_file); !writable) {
+      fmt::print(stderr, "tailrace evaluate: --html: {}\n", writable.error().message);
+      return kExitUsage;
+    }
+  }
   const auto study = study_of(flags);
   const auto reports = run_study(study);
   if (study.progress) fmt::print(stderr, "\r\033[K");
@@ -89,13 +101,17 @@ int execute(const Flags& flags) {
       fmt::print(stderr, "tailrace evaluate: --html: {}\n", written.error().message);
       return kExitFailed;
     }
+    fmt::print(stderr, "wrote {}\n", flags.html_file);
   }
   return 0;
 }
 
 void add_data_options(CLI::App& command, Flags& flags) {
   auto& study = flags.study;
-  command.add_option("input", study.inputs, "Files or folders of recorded requests")->required();
+  command
+      .add_option("input", study.inputs,
+                  "Files or folders of recorded requests; - for standard input")
+      ->required();
   command.add_flag("--together", study.together, "All inputs as one stream");
   command.add_flag("--in-order", study.in_order, "Rows as they stand, instead of shuffled");
   command.add_option("--seed", study.seed, "Seed of the order and of everything drawn")
@@ -115,7 +131,8 @@ void add_experiment_options(CLI::App& command, Flags& flags) {
                   "prompt-oracle, oracle")
       ->delimiter(',');
   command.add_flag("--leave-one-model-out", flags.leave_one_out,
-                   "How soon is an unseen model's order learned?");
+                   "How soon is an unseen model's order learned? Takes 1,200 answers of each "
+                   "of two models or more");
   command.add_option("--models", flags.left.models, "So many models are left out in turn")
       ->check(CLI::Range(2, 10'000))
       ->capture_default_str();

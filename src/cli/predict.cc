@@ -169,9 +169,14 @@ void add_predict(CLI::App& app, int& exit_code) {
       "Say how long the answer to a request will be, as a law, and what made it so.\n\n"
       "Asks a running gateway; with --model-file or --config it reads what a gateway has learned "
       "from its file instead.\n\n"
-      "Examples: tailrace predict request.json\n"
-      "          tailrace predict --text 'Write a poem about the sea' --model llama "
-      "--model-file learned.bin");
+      "The limit is the request's own (max_tokens), cut by what the model's context leaves beside "
+      "the prompt; without one the model's default_cap, else the rest of the context, else "
+      "predict.default_cap. With --model-file alone no context is known, and it is 4096.\n\n"
+      "Examples, with a gateway running here:\n"
+      "  build/tailrace predict --text 'Write a poem about the sea' --model my-model\n"
+      "  echo '{\"model\": \"my-model\", \"messages\": [{\"role\": \"user\", \"content\": "
+      "\"Why is the sky blue?\"}]}' | build/tailrace predict -\n"
+      "The same from what it has saved: --model-file and its predict.model_file");
   auto options = std::make_shared<PredictCommand>();
   command->add_option("REQUEST", options->file,
                       "A file with an OpenAI request (chat, completions or responses); - for "

@@ -109,9 +109,9 @@ Result<LeaveOneOut> leave_one_model_out(std::span<const Row> rows, const MakePre
   }
   if (eligible.size() < 2) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("leave-one-model-out: {} models have the {} rows that it takes; give "
-                            "rows of at least two such models",
-                            eligible.size(), needed));
+                fmt::format("leave-one-model-out: {} the {} rows that it takes; give rows of at "
+                            "least two such models",
+                            eligible.size() == 1 ? "1 model has" : "no model has", needed));
   }
   Rng rng = Rng(options.seed).fork("left out");
   for (std::size_t i = eligible.size(); i > 1; --i) {

@@ -96,7 +96,8 @@ Result<void> read_length_table(const std::string& path, RowMaker& rows) {
   if (!layout || layout->lengths.empty()) {
     return fail(table->lines().at_line(
         ErrorCode::kInvalidArgument,
-        "the header is of no known table; give JSON lines, see tailrace evaluate --help"));
+        "the header is of no known table; give JSON lines, see tailrace evaluate --help (tables "
+        "of lengths such as id,length are for tailrace fit)"));
   }
   std::vector<std::string> cells;
   while (true) {

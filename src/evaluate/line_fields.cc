@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tailrace/core/text.h"
 
 namespace tailrace::evaluate {
@@ -34,6 +36,14 @@ std::optional<simdjson::dom::element> LineFields::find(std::string_view field) c
 
 bool LineFields::has(std::string_view field) const {
   return find(field).has_value();
+}
+
+std::optional<std::string_view> LineFields::first_outside(
+    std::span<const std::string_view> known) const {
+  for (const auto field : object_) {
+    if (std::find(known.begin(), known.end(), field.key) == known.end()) return field.key;
+  }
+  return std::nullopt;
 }
 
 Result<std::optional<std::string_view>> LineFields::text(std::string_view field) const {

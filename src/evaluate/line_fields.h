@@ -7,6 +7,7 @@
 #include <simdjson.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,8 @@ class LineFields {
   explicit LineFields(simdjson::dom::object object) : object_(object) {}
 
   bool has(std::string_view field) const;
+  /// The first member whose name is none of `known`.
+  std::optional<std::string_view> first_outside(std::span<const std::string_view> known) const;
   Result<std::optional<std::string_view>> text(std::string_view field) const;
   Result<std::optional<std::int64_t>> whole(std::string_view field, std::int64_t low,
                                             std::int64_t high) const;

@@ -20,7 +20,8 @@ constexpr std::string_view kHowToRead =
     "lower is better. in 90 %: share of lengths inside the law's central 90 % interval. R2 mu and "
     "spread: how well the law of a prompt's first prediction matches mean and standard deviation "
     "of "
-    "ln tokens over all its answers.";
+    "ln tokens over all its answers; below 0 it is worse than one value for all. vouched: share of "
+    "predictions that their predictor itself called calibrated.";
 
 bool is_judged(const Evaluation& e) {
   return !e.order_only && e.scores.rows > 0;

@@ -26,6 +26,17 @@ std::string ascii(std::string_view text) {
   return out;
 }
 
+/// "1 row", "2 rows".
+std::string count(std::size_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+bool has_negative_r2(const SetReport& report) {
+  return std::any_of(report.evaluations.begin(), report.evaluations.end(), [](const Evaluation& e) {
+    return !e.order_only && e.repeats && (e.repeats->r2_mu < 0 || e.repeats->r2_spread < 0);
+  });
+}
+
 std::string interval(const std::optional<report::Interval>& i) {
   if (!i) return fmt::format("unknown (fewer than two models with a tau of {})", kOrderedTau);
   return fmt::format("{} % (95 % interval {} to {})", percent(i->estimate), percent(i->low),
@@ -35,8 +46,9 @@ std::string interval(const std::optional<report::Interval>& i) {
 }  // namespace
 
 std::string headline(const SetReport& r) {
-  return fmt::format("{}: {} rows, {} models, {} pairs of prompt and model, {} answers cut",
-                     ascii(r.set), r.rows, r.models, r.prompts, r.cut);
+  return fmt::format("{}: {}, {}, {} of prompt and model, {} cut", ascii(r.set),
+                     count(r.rows, "row"), count(r.models, "model"), count(r.prompts, "pair"),
+                     count(r.cut, "answer"));
 }
 
 Table score_table(const SetReport& report) {
@@ -160,7 +172,13 @@ Table poison_table(const SetReport& report) {
 
 std::string to_text(const SetReport& report, bool curve) {
   std::string out = headline(report) + "\n" + score_table(report).text();
-  if (curve) out += "\n" + curve_table(report).text();
+  if (has_negative_r2(report)) {
+    out += "R2 below 0: worse than one and the same value for every prompt\n";
+  }
+  if (curve) {
+    out += "\n" + curve_table(report).text() +
+           "vouched: share of predictions that their predictor itself called calibrated\n";
+  }
   if (has_cost(report)) out += "\n" + cost_table(report).text();
   for (const LeaveOneOut& l : report.left_out) {
     out += "\n" + left_out_table(l).text() + left_out_summary(l) + "\n";

@@ -1,8 +1,10 @@
 #include "tailrace/evaluate/rows.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -10,6 +12,7 @@
 
 #include "evaluate/length_tables.h"
 #include "evaluate/row_maker.h"
+#include "tailrace/core/text.h"
 #include "tailrace/dataset/json_lines.h"
 
 namespace tailrace::evaluate {
@@ -20,18 +23,23 @@ namespace fs = std::filesystem;
 constexpr std::string_view kShapes =
     "a row needs a length: {\"prompt\": \"…\", \"length\": 120}; see tailrace evaluate --help";
 
-using UseLine = std::function<Result<void>(const LineFields&)>;
+/// Where in its file a line stands, for what is worth saying of it: a text with file and line.
+using Place = std::function<std::string(std::string_view what)>;
+using UseLine = std::function<Result<void>(const LineFields&, const Place&)>;
 
 /// Calls `use` with each line that is not empty; its errors come back with file and line.
 Result<void> each_line(const fs::path& path, const UseLine& use) {
   auto reader = dataset::LineReader::open(path.string(), kLineBytesMax);
   if (!reader) return fail(reader.error());
   dataset::JsonLines lines(std::move(*reader));
+  const Place place = [&](std::string_view what) {
+    return lines.lines().at_line(ErrorCode::kInvalidArgument, what).message;
+  };
   while (true) {
     const auto object = lines.next();
     if (!object) return fail(object.error());
     if (!*object) return {};
-    if (auto used = use(LineFields(**object)); !used) {
+    if (auto used = use(LineFields(**object), place); !used) {
       return fail(lines.lines().at_line(used.error().code, used.error().message));
     }
   }
@@ -47,6 +55,12 @@ Result<void> add_own(const LineFields& fields, RowMaker& rows) {
   if (!length) return fail(length.error());
   const auto cap = fields.whole("cap", 1, kTokensMax);
   if (!cap) return fail(cap.error());
+  if (*cap && *length > **cap) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("length is {}, above the row's cap of {}; a length that reached the "
+                            "cap is equal to it, in the same tokens",
+                            *length, **cap));
+  }
   const auto censored = fields.flag("censored");
   if (!censored) return fail(censored.error());
   return rows.add(*asked, *cap, *length, censored->value_or(false));
@@ -104,11 +118,39 @@ Result<void> add_repeated(const LineFields& fields, RowMaker& rows) {
   return add_samples(fields, *asked, rows);
 }
 
+/// Says once a file what nobody reads: a misspelt member would silently count for nothing. Only of
+/// our own rows, since collections carry what they like.
+class UnknownMembers {
+ public:
+  explicit UnknownMembers(const ReadOptions& options) : warn_(options.warn) {}
+
+  void look(const LineFields& fields, const Place& place) {
+    if (!warn_ || said_ || !fields.has("length")) return;
+    const auto unknown = fields.first_outside(kOwnMembers);
+    if (!unknown) return;
+    said_ = true;
+    warn_(place(fmt::format("{} is not read, here and in further lines; those that are: {}",
+                            core::quoted(*unknown), fmt::join(kOwnMembers, ", "))));
+  }
+
+ private:
+  static constexpr std::array<std::string_view, 14> kOwnMembers = {
+      "prompt",          "messages",        "length", "cap",         "censored", "model",
+      "tenant",          "route",           "system", "temperature", "top_p",    "prompt_tokens",
+      "response_format", "reasoning_effort"};
+  const std::function<void(const std::string&)>& warn_;
+  bool said_ = false;
+};
+
 Result<void> add_line(const LineFields& fields, RowMaker& rows) {
   if (fields.has("length")) return add_own(fields, rows);
   if (fields.has("out")) return add_by_model(fields, rows);
   if (fields.has("tokens")) return add_repeated(fields, rows);
   if (fields.has("out_tokens")) return add_by_set(fields, rows);
+  if (fields.has("lengths")) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("lengths found: such lines are for tailrace fit; {}", kShapes));
+  }
   return fail(ErrorCode::kInvalidArgument, fmt::format("length is missing; {}", kShapes));
 }
 
@@ -256,11 +298,13 @@ std::optional<fs::path> member(const fs::path& folder, std::string_view stem) {
 template <class Collection>
 Result<void> read_pair(Collection collection, const fs::path& prompts, const fs::path& answers,
                        Result<void> (Collection::*add_answers)(const LineFields&)) {
-  auto read =
-      each_line(prompts, [&](const LineFields& fields) { return collection.add_prompt(fields); });
+  auto read = each_line(prompts, [&](const LineFields& fields, const Place&) {
+    return collection.add_prompt(fields);
+  });
   if (!read) return read;
-  return each_line(answers,
-                   [&](const LineFields& fields) { return (collection.*add_answers)(fields); });
+  return each_line(answers, [&](const LineFields& fields, const Place&) {
+    return (collection.*add_answers)(fields);
+  });
 }
 
 bool is_table(const fs::path& path) {
@@ -271,12 +315,16 @@ bool holds_rows(const fs::path& path) {
   return is_table(path) || path.filename().string().find(".jsonl") != std::string::npos;
 }
 
-Result<void> read_file(const fs::path& path, RowMaker& rows) {
+Result<void> read_file(const fs::path& path, const ReadOptions& options, RowMaker& rows) {
   if (is_table(path)) return read_length_table(path.string(), rows);
-  return each_line(path, [&](const LineFields& fields) { return add_line(fields, rows); });
+  UnknownMembers unknown(options);
+  return each_line(path, [&](const LineFields& fields, const Place& place) {
+    unknown.look(fields, place);
+    return add_line(fields, rows);
+  });
 }
 
-Result<void> read_folder(const fs::path& folder, RowMaker& rows) {
+Result<void> read_folder(const fs::path& folder, const ReadOptions& options, RowMaker& rows) {
   if (const auto prompts = member(folder, "prompts")) {
     if (const auto reports = member(folder, "output_lengths")) {
       return read_pair(SamplingReports(rows), *prompts, *reports, &SamplingReports::add_report);
@@ -296,7 +344,7 @@ Result<void> read_folder(const fs::path& folder, RowMaker& rows) {
                 folder.string() + ": holds no file of rows (*.jsonl or *.csv, packed or not)");
   }
   for (const auto& file : files) {
-    if (auto read = read_file(file, rows); !read) return read;
+    if (auto read = read_file(file, options, rows); !read) return read;
   }
   return {};
 }
@@ -310,18 +358,21 @@ std::string name_of(const fs::path& path) {
 }  // namespace
 
 Result<RowSet> read_rows(const std::string& path, const ReadOptions& options) {
+  const bool standard_input = path == "-";
   RowSet set;
-  set.name = name_of(path);
+  set.name = standard_input ? "standard input" : name_of(path);
   RowMaker rows(options, set);
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) {
+  if (!standard_input && !fs::exists(status)) {
     return fail(ErrorCode::kNotFound, fmt::format("{}: no such file or folder", path));
   }
-  const auto read = fs::is_directory(status) ? read_folder(path, rows) : read_file(path, rows);
+  const auto read = !standard_input && fs::is_directory(status) ? read_folder(path, options, rows)
+                                                                : read_file(path, options, rows);
   if (!read) return fail(read.error());
   if (set.rows.empty()) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: holds no rows; {}", path, kShapes));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: holds no rows; {}", standard_input ? set.name : path, kShapes));
   }
   return set;
 }

@@ -37,14 +37,15 @@ Buckets token_counts() {
   for (double tokens = 1; tokens <= 131072; tokens *= 2) buckets.push_back(tokens);
   return buckets;
 }
-Buckets log_ratios() {
-  return {-3, -2, -1.5, -1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1, 1.5, 2, 3};
+/// Of absolute values: e^0.05 is 5 % off, e^0.7 a factor of 2, e^3 of 20.
+Buckets absolute_log_ratios() {
+  return {0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1, 1.25, 1.5, 2, 3, 5};
 }
 
 const Buckets& buckets_of(MetricId id) {
   static const Buckets kItl = seconds_between_tokens();
   static const Buckets kTokens = token_counts();
-  static const Buckets kLogError = log_ratios();
+  static const Buckets kLogError = absolute_log_ratios();
   static const Buckets kSeconds = seconds_from_millis();
   switch (id) {
     case MetricId::kItl:

@@ -20,7 +20,10 @@ Result<Route> route_by_members(std::string_view body) {
   json::Element value;
   if (json::find(object, "prompt", value)) return Route::kCompletions;
   if (json::find(object, "input", value)) return Route::kResponses;
-  return Route::kChat;
+  if (json::find(object, "messages", value)) return Route::kChat;
+  // An engine would refuse it; a law for a misspelt member would look like an answer.
+  return fail(ErrorCode::kInvalidArgument,
+              "the request holds no messages, prompt or input; give one of them");
 }
 
 Result<void> load(predict::Predictor& predictor, const PredictConfig& config) {

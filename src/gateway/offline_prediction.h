@@ -18,7 +18,7 @@ namespace tailrace::gateway {
 std::unique_ptr<predict::Predictor> make_predictor(const PredictConfig& config);
 
 /// The features of an OpenAI request; the route follows from its members. Errors: kInvalidArgument
-/// naming the field.
+/// naming the field, or that none of messages, prompt and input is there.
 Result<predict::RequestFeatures> features_of(std::string_view body, std::string_view tenant,
                                              const Config& config);
 

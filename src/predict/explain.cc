@@ -19,9 +19,12 @@ using ByName = std::map<std::string, double>;
 
 void add_groups(const HierarchicalPrior& prior, const RequestFeatures& request, ByName& shifts) {
   const auto offsets = prior.offsets(request);
-  const std::string names[] = {"family of models", quoted_name("model", request.model),
-                               "kind of call", quoted_name("tenant", request.tenant),
-                               "system prompt"};
+  // Requests without tenant or system prompt have groups too, but what is not there cannot be
+  // named: their share goes to the group around.
+  const std::string call(kKindOfCall);
+  const std::string tenant = tenant_name(request);
+  const std::string names[] = {"family of models", quoted_name("model", request.model), call,
+                               tenant, request.system_fingerprint != 0 ? "system prompt" : tenant};
   for (std::size_t level = 0; level < offsets.size(); ++level) {
     shifts[names[level]] += offsets[level];
   }

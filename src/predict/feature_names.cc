@@ -44,6 +44,10 @@ std::string quoted_name(std::string_view what, std::string_view text) {
   return fmt::format("{} '{}'", what, printable(text));
 }
 
+std::string tenant_name(const RequestFeatures& request) {
+  return request.tenant.empty() ? std::string(kKindOfCall) : quoted_name("tenant", request.tenant);
+}
+
 std::string words_name(std::string_view what, std::span<const Word> words) {
   std::string text;
   for (const Word& word : words) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "predict/prompt_words.h"
+#include "tailrace/predict/predictor.h"
 
 namespace tailrace::predict {
 
@@ -16,6 +17,12 @@ inline constexpr std::size_t kNameBytes = 64;  ///< of a client's text in a name
 
 /// Of what every request has: it explains nothing.
 inline constexpr std::string_view kEveryRequest = "every request";
+
+/// Route, format and tools; of a request without tenant also that it has none.
+inline constexpr std::string_view kKindOfCall = "kind of call";
+
+/// tenant 'team-a'
+std::string tenant_name(const RequestFeatures& request);
 
 /// model 'gpt-4'
 std::string quoted_name(std::string_view what, std::string_view text);

@@ -100,7 +100,7 @@ Result<ImageReader> ImageReader::open(std::string_view image, std::string_view k
   if (image.size() < kHeaderBytes + kChecksumBytes || !image.starts_with(kMagic)) {
     return fail(ErrorCode::kDataLoss,
                 "predictor image: " + std::to_string(image.size()) +
-                    " bytes that do not begin as one; delete the file to learn afresh");
+                    " bytes that do not begin as one; give a gateway's predict.model_file");
   }
   const std::string_view body = image.substr(0, image.size() - kChecksumBytes);
   if (decode<std::uint32_t>(image.substr(body.size())) != checksum(body)) {

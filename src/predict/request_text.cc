@@ -309,8 +309,7 @@ void add_all(const RequestFeatures& request, Sink& features) {
   features.add(Kind::kModel, model, 1, [&] { return quoted_name("model", request.model); });
   features.add(Kind::kModelSlope, model, 1, named("how this model takes prompts"));
   add_model_pieces(request.model, features);
-  features.add(Kind::kTenant, stable_hash(request.tenant), 1,
-               [&] { return quoted_name("tenant", request.tenant); });
+  features.add(Kind::kTenant, stable_hash(request.tenant), 1, [&] { return tenant_name(request); });
   if (request.system_fingerprint != 0) {
     features.add(Kind::kSystem, system_of(request), 1, named("system prompt"));
   }

@@ -12,8 +12,8 @@ REQUESTS = ROOT / "tests/data/requests.jsonl"
 BASELINES = ["prior", "route", "prompt-length", "global"]
 
 
-def evaluate(*args):
-    return subprocess.run([BIN, "evaluate", *map(str, args)], capture_output=True, text=True, timeout=300)
+def evaluate(*args, stdin=None):
+    return subprocess.run([BIN, "evaluate", *map(str, args)], capture_output=True, text=True, timeout=300, input=stdin)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,8 @@ def test_the_page_is_one_file_that_needs_no_network(tmp_path):
     lines = tmp_path / "<b>x&y.jsonl"
     lines.write_text(REQUESTS.read_text())
     page = tmp_path / "report.html"
-    assert evaluate(lines, "--predictor", "online,global", "--html", page).returncode == 0
+    done = evaluate(lines, "--predictor", "online,global", "--html", page)
+    assert done.returncode == 0 and done.stderr == f"wrote {page}\n"
     text = page.read_text()
     parsed = Page()
     parsed.feed(text)
@@ -130,6 +131,8 @@ def test_several_inputs_are_sets_of_their_own_or_one_stream():
     ('{"prompt": "a"}', ["line 2", "length", "missing"]),
     ('{"prompt": ["a"], "length": 4}', ["line 2", "prompt", "text"]),
     ('{"prompt": "a", "length": 4, "cap": 0}', ["line 2", "cap"]),
+    ('{"prompt": "a", "length": 2000, "cap": 1000}', ["line 2", "length is 2000", "cap of 1000"]),
+    ('{"id": "a", "lengths": [4, 5]}', ["line 2", "lengths", "tailrace fit"]),
     ('{"prompt": "a", "length": 4, "temperature": "hot"}', ["line 2", "temperature", "hot"]),
     ('{"prompt": "a", "length": ', ["line 2"]),
     ('[1, 2]', ["line 2"]),
@@ -162,11 +165,64 @@ def test_bad_usage_is_told(args, words):
         assert word in done.stderr, done.stderr
 
 
-def test_a_report_that_cannot_be_written_is_a_failure():
-    done = evaluate(REQUESTS, "--predictor", "global", "--html", "/nowhere/report.html")
-    assert done.returncode == 1 and "--html" in done.stderr
+def test_members_that_nothing_reads_are_named_once_a_file(tmp_path):
+    row = '{"prompt": "a", "length": 4}\n'
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    one.write_text(row + '{"prompt": "a", "length": 4, "temprature": 1}\n' * 3)
+    two.write_text(row + row + '{"prompt": "a", "length": 4, "topp": 1}\n')
+    done = evaluate(one, two, REQUESTS, "--predictor", "global", "--json")
+    assert done.returncode == 0 and [s["rows"] for s in json.loads(done.stdout)["sets"]] == [4, 3, 800]
+    [first, second] = done.stderr.splitlines()
+    assert f'{one}: line 2: "temprature" is not read' in first and "temperature" in first
+    assert f'{two}: line 3: "topp" is not read' in second
 
 
-def test_help_shows_an_example():
-    done = evaluate("--help")
-    assert done.returncode == 0 and "Example: tailrace evaluate" in done.stdout
+def test_rows_come_from_standard_input():
+    done = evaluate("-", "--predictor", "global", "--json", stdin=REQUESTS.read_text())
+    assert done.returncode == 0, done.stderr
+    [one] = json.loads(done.stdout)["sets"]
+    assert one["set"] == "standard input" and one["rows"] == 800
+    wrong = evaluate("-", stdin='{"length": -1}\n')
+    assert wrong.returncode == 2 and "standard input: line 1: length is" in wrong.stderr
+    assert "standard input: holds no rows" in evaluate("-", stdin="").stderr
+
+
+def test_one_of_a_kind_is_no_plural(tmp_path):
+    lines = tmp_path / "one.jsonl"
+    lines.write_text('{"prompt": "a", "model": "m", "length": 4}\n')
+    done = evaluate(lines, "--predictor", "global")
+    assert done.stdout.startswith("one: 1 row, 1 model, 1 pair of prompt and model, 0 answers cut\n")
+
+
+def test_a_negative_r2_and_vouched_are_explained_where_they_stand(tmp_path):
+    lines = tmp_path / "noise.jsonl"
+    # What the law says of "c" comes from "a" and "b", which are quite different and alike.
+    rows = [(prompt, length) for prompt, lengths in
+            {"aa": [100, 101] * 40, "bb": [100, 101, 102] * 30, "cc": [90, 3000] * 5}.items() for length in lengths]
+    lines.write_text("".join(json.dumps({"prompt": p, "length": n}) + "\n" for p, n in rows))
+    args = [lines, "--predictor", "global", "--in-order"]
+    r2 = json.loads(evaluate(*args, "--json").stdout)["sets"][0]["evaluations"][0]["repeats"]
+    assert min(r2["r2_mu"], r2["r2_spread"]) < 0
+    shown = evaluate(*args, "--curve").stdout
+    assert "R2 below 0: worse than" in shown and "vouched: share of predictions" in shown
+    plain = evaluate(REQUESTS, "--predictor", "max-tokens").stdout
+    assert "R2 below 0" not in plain and "vouched" not in plain
+
+
+def test_a_report_that_cannot_be_written_is_told_before_the_work(tmp_path):
+    for page, why in [("/nowhere/report.html", "no folder"), (str(tmp_path), "folder")]:
+        # Input that does not exist would be the first error otherwise.
+        done = evaluate("/nowhere/at/all", "--html", page)
+        assert done.returncode == 2 and done.stdout == ""
+        assert "--html" in done.stderr and page in done.stderr and why in done.stderr
+
+
+def test_the_example_in_the_help_works_as_it_stands(tmp_path):
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/tailrace").symlink_to(BIN)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    shown = evaluate("--help").stdout
+    example = re.search(r"Example: (build/tailrace evaluate .*)", shown).group(1)
+    done = subprocess.run(["bash", "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "online" in done.stdout and "<svg" in (tmp_path / "report.html").read_text()

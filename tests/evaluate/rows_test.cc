@@ -85,14 +85,46 @@ TEST_F(Rows, ReadsAConversation) {
 TEST_F(Rows, WhatReachesItsLimitWasCut) {
   const auto set = read(
       "{\"prompt\": \"a\", \"length\": 20, \"cap\": 20}\n"
-      "{\"prompt\": \"a\", \"length\": 30, \"cap\": 20}\n"
       "{\"prompt\": \"a\", \"length\": 10, \"cap\": 20, \"censored\": true}\n"
       "{\"prompt\": \"a\", \"length\": 9999}\n");
   ASSERT_TRUE(set) << set.error().message;
   for (const Row& row : set->rows) EXPECT_TRUE(row.truth.censored);
-  EXPECT_EQ(set->rows[1].truth.length, Tokens(20));
-  EXPECT_EQ(set->rows[3].truth.length, Tokens(4096));
-  EXPECT_FALSE(set->rows[3].features.cap_is_explicit);
+  EXPECT_EQ(set->rows[2].truth.length, Tokens(4096));
+  EXPECT_FALSE(set->rows[2].features.cap_is_explicit);
+}
+
+TEST_F(Rows, RefusesALengthAboveTheRowsOwnCap) {
+  EXPECT_THAT(error_of("{\"prompt\": \"a\", \"length\": 30, \"cap\": 20}\n"),
+              AllOf(HasSubstr("line 1"), HasSubstr("length is 30"), HasSubstr("cap of 20")));
+}
+
+TEST_F(Rows, LimitsOfCollectionsMayBeInOtherTokensThanTheirLengths) {
+  const auto set = read("{\"prompt\": \"a\", \"tokens\": [30], \"cap\": 20}\n");
+  ASSERT_TRUE(set) << set.error().message;
+  EXPECT_EQ(set->rows[0].truth.length, Tokens(20));
+  EXPECT_TRUE(set->rows[0].truth.censored);
+}
+
+TEST_F(Rows, SendsRowsOfManyLengthsToFit) {
+  EXPECT_THAT(error_of("{\"id\": \"a\", \"lengths\": [3, 4]}\n"), HasSubstr("tailrace fit"));
+}
+
+TEST_F(Rows, TellsOnceAFileOfMembersThatNothingReads) {
+  std::vector<std::string> told;
+  ReadOptions options;
+  options.warn = [&](const std::string& what) { told.push_back(what); };
+  const std::string path = write("a.jsonl",
+                                 "{\"prompt\": \"a\", \"length\": 3}\n"
+                                 "{\"temprature\": 1, \"length\": 3}\n"
+                                 "{\"topp\": 1, \"length\": 3}\n");
+  ASSERT_TRUE(read_rows(path, options));
+  ASSERT_EQ(told.size(), 1);
+  EXPECT_THAT(told[0], AllOf(HasSubstr("line 2"), HasSubstr("\"temprature\" is not read")));
+  told.clear();
+  // Collections carry members of their own.
+  ASSERT_TRUE(
+      read_rows(write("b.jsonl", "{\"prompt\": \"a\", \"judge\": 1, \"tokens\": [3]}\n"), options));
+  EXPECT_TRUE(told.empty());
 }
 
 TEST_F(Rows, ReadsOneRowAModelAndSetsAsApplications) {

@@ -243,6 +243,9 @@ TEST_F(Admin, PredictAnswersWithTheLaw) {
   EXPECT_EQ(influence.at("what"), "word 'essay'");
   EXPECT_NEAR(influence.at("factor").to_number<double>(), 2, 1e-12);
   ask("POST", "/tailrace/v1/predict", "nonsense", 400);
+  const auto misspelt = ask("POST", "/tailrace/v1/predict", R"({"model":"m","mesages":[]})", 400);
+  EXPECT_EQ(misspelt.at("error").at("message"),
+            "the request holds no messages, prompt or input; give one of them");
 }
 
 TEST_F(Admin, ATokenGuardsEverythingButHealth) {

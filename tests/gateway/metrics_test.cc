@@ -34,6 +34,21 @@ TEST(Metrics, CountsByNameThatWasAnnounced) {
   EXPECT_THAT(text, HasSubstr("version=\"1.2.3\""));
 }
 
+TEST(Metrics, ErrorsOfPredictionsAreAbsoluteAndFallIntoBucketsAboveZero) {
+  Metrics metrics("1");
+  metrics.add_model("llama");
+  metrics.model("llama").log_error.observe(0.04);
+  metrics.model("llama").log_error.observe(0.65);
+  metrics.model("llama").log_error.observe(4);
+  const std::string text = metrics.exposition();
+  const std::string bucket = "tailrace_prediction_log_error_bucket{model=\"llama\",le=\"";
+  EXPECT_THAT(text, Not(HasSubstr(bucket + "-")));
+  EXPECT_THAT(text, Not(HasSubstr(bucket + "0\"")));
+  EXPECT_THAT(text, HasSubstr(bucket + "0.05\"} 1"));
+  EXPECT_THAT(text, HasSubstr(bucket + "0.7\"} 2"));
+  EXPECT_THAT(text, HasSubstr(bucket + "5\"} 3"));
+}
+
 TEST(Metrics, NamesThatClientsInventBecomeOther) {
   Metrics metrics("1");
   for (int i = 0; i < 10'000; ++i) {

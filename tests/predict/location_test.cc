@@ -239,6 +239,29 @@ TEST(Explain, NamesTheWordsThatMakeAnAnswerLong) {
   }
 }
 
+TEST(Explain, NamesNoTenantAndNoSystemPromptWhereTheRequestHasNone) {
+  Location location;
+  warm_up(location, 2000);
+  auto request = asking("Write an essay about jazz of about 800 words.");
+  const auto names = [&] {
+    std::string all;
+    for (const auto& influence : explain(location.prior, location.model, request, 1000)) {
+      all += influence.what + "\n";
+    }
+    return all;
+  };
+  const std::string without = names();
+  EXPECT_NE(without.find("kind of call"), std::string::npos) << without;
+  EXPECT_EQ(without.find("tenant"), std::string::npos) << without;
+  EXPECT_EQ(without.find("system prompt"), std::string::npos) << without;
+  request.tenant = "team-a";
+  request.system_fingerprint = 7;
+  for (int i = 0; i < 300; ++i) location.learn(request, 2000, 1, false);
+  const std::string with = names();
+  EXPECT_NE(with.find("tenant 'team-a'"), std::string::npos) << with;
+  EXPECT_NE(with.find("system prompt"), std::string::npos) << with;
+}
+
 TEST(Explain, GivesNoMoreThanAskedAndNothingBeforeAnythingIsLearned) {
   Location location;
   EXPECT_TRUE(explain(location.prior, location.model, asking("Hello there"), 10).empty());

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,14 +31,16 @@ struct RowSet {
 
 struct ReadOptions {
   Tokens cap{4096};  ///< of a request that names none; what is longer counts as cut there
+  /// Told, once a file, of members of rows that nothing reads, with file and line; may be empty.
+  std::function<void(const std::string&)> warn;
 };
 
 inline constexpr std::size_t kRowsMax = 1'000'000;
 inline constexpr std::size_t kLineBytesMax = std::size_t{16} << 20;
 
-/// Reads one file, or a folder whose files belong together. Errors: kNotFound, kInvalidArgument (a
-/// line that is no row; nothing in the folder is recognised), kDataLoss (a damaged archive),
-/// kResourceExhausted (over kRowsMax or kLineBytesMax).
+/// Reads one file ("-": JSON lines from standard input), or a folder whose files belong together.
+/// Errors: kNotFound, kInvalidArgument (a line that is no row; nothing in the folder is
+/// recognised), kDataLoss (a damaged archive), kResourceExhausted (over kRowsMax or kLineBytesMax).
 Result<RowSet> read_rows(const std::string& path, const ReadOptions& options);
 
 void shuffle(std::vector<Row>& rows, Rng rng);
