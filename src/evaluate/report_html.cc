@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "evaluate/report_tables.h"
 #include "tailrace/report/html.h"
 
@@ -113,7 +111,7 @@ void add_set(const SetReport& r, report::HtmlPage& page) {
   page.add_heading(headline(r));
   page.add_table(score_table(r));
   page.add_figures({reliability_figure(r),
-                    curve_figure(r, "tau", [](const Scores& s) { return std::max(0.0, s.tau); }),
+                    curve_figure(r, "tau", [](const Scores& s) { return s.tau; }),
                     curve_figure(r, "surprise, nats (log score without its sign)",
                                  [](const Scores& s) { return -s.log_score; })});
   for (const Evaluation& e : r.evaluations) {

@@ -95,6 +95,19 @@ def test_the_page_is_one_file_that_needs_no_network(tmp_path):
     assert "&lt;b&gt;x&amp;y" in text
 
 
+def test_charts_show_orders_worse_than_none_and_name_the_intervals(tmp_path):
+    page = tmp_path / "report.html"
+    assert evaluate(REQUESTS, "--predictor", "route", "--html", page).returncode == 0
+    texts = {}
+    for chart in re.findall(r"<svg.*?</svg>", page.read_text(), re.S):
+        title, *rest = re.findall(r"<text[^>]*>(.*?)</text>", chart)
+        texts[title] = rest
+    curve = json.loads(evaluate(REQUESTS, "--predictor", "route", "--json").stdout)["sets"][0]["evaluations"][0]["curve"]
+    assert min(point["tau"] for point in curve) < -0.1
+    assert "-0.1" in texts["tau"]
+    assert {"50 %", "80 %", "90 %", "99 %"} <= set(texts["Coverage of the intervals of route"])
+
+
 def test_an_attack_is_told_with_and_without(document):
     done = evaluate(REQUESTS, "--predictor", "online", "--poison", "constant,empty-prompts", "--json")
     assert done.returncode == 0, done.stderr
