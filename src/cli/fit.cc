@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,12 +31,19 @@ constexpr std::size_t kPromptsShown = 3;
 constexpr const char* kAbout =
     "Fit laws to the recorded lengths of each prompt's answers, and say how well they fit.\n\n"
     "FILE: JSON lines {\"id\": \"p1\", \"lengths\": [12, 40, …], \"cap\": 2048} (lengths equal to "
-    "the "
-    "cap were cut there; cap may be left out), or CSV with the header id,length[,cap]; plain, "
-    "gzip, "
-    "zstd, xz or bzip2; \"-\" is standard input.\n\n"
-    "Example: tailrace fit runs.jsonl.gz --bootstrap 200\n"
-    "Example: tailrace fit runs.csv --family log-t --plot p1 --out p1.svg";
+    "the cap were cut there; cap may be left out), or CSV; plain, gzip, zstd, xz or bzip2; \"-\" "
+    "is "
+    "standard input. Headers of CSV: id,length[,cap] (an answer a row; tokens or output_tokens do "
+    "for length), id,lengths[,cap] (a cell holds \"12 40\"), id,length_1,length_2,…[,cap] (a "
+    "prompt a "
+    "row).\n\n"
+    "Examples:\n"
+    "  echo '{\"id\": \"a\", \"lengths\": [12, 40, 33, 25, 61, 18, 22, 95, 47, 30]}' | tailrace "
+    "fit -\n"
+    "  printf 'id,length\\na,12\\na,40\\na,33\\na,25\\n' | tailrace fit - --family log-t,gamma "
+    "--bootstrap 200\n"
+    "  echo '{\"id\": \"a\", \"lengths\": [12, 40, 33, 25, 61]}' | tailrace fit - --plot a --out "
+    "a.svg";
 
 struct Flags {
   std::vector<std::string> files;
@@ -144,6 +152,11 @@ Result<Request> read(const Flags& flags) {
     return bad(fmt::format("--{}: missing; --plot ID and --out FILE.svg go together",
                            flags.plot.empty() ? "plot" : "out"));
   }
+  const std::string ending = std::filesystem::path(flags.out).extension().string();
+  if (!ending.empty() && !core::iequals(ending, ".svg")) {
+    return bad(fmt::format("--out: {} ends in {}, but the drawing is SVG; give FILE.svg",
+                           core::quoted(flags.out), core::quoted(ending)));
+  }
   return request;
 }
 
@@ -187,7 +200,7 @@ class Progress {
     const auto now = Clock::now();
     if (!on_terminal_ || now < next_) return;
     next_ = now + std::chrono::milliseconds(500);
-    fmt::print(stderr, "\r{} prompts fitted", prompts_);
+    fmt::print(stderr, "\rprompts fitted: {}", prompts_);
     shown_ = true;
   }
   ~Progress() {
@@ -213,12 +226,13 @@ Result<void> run_fit(const Flags& flags, const Request& request) {
     if (auto written = spool.write("{\"prompts\":["); !written) return written;
   }
   std::optional<std::string> plot;
+  std::size_t plotted = 0;
   std::string shown;
   {
     Progress progress;
     const auto done = evaluate::fit_run(
         samples, request.options, [&](evaluate::PromptFit prompt) -> Result<void> {
-          if (!plot && !flags.plot.empty() && prompt.sample.id == flags.plot) {
+          if (!flags.plot.empty() && prompt.sample.id == flags.plot && ++plotted == 1) {
             plot = report::svg(evaluate::fit_figure(prompt));
           }
           if (flags.json) {
@@ -239,9 +253,14 @@ Result<void> run_fit(const Flags& flags, const Request& request) {
       return bad(fmt::format("--plot: no prompt has the id {}; give one of the file's ids",
                              core::quoted(flags.plot)));
     }
+    if (plotted > 1) {
+      return bad(fmt::format("--plot: {} prompts have the id {}; give each its own id", plotted,
+                             core::quoted(flags.plot)));
+    }
     if (auto written = core::write_file_atomically(flags.out, *plot); !written) {
       return fail(ErrorCode::kUnavailable, "--out: " + written.error().message);
     }
+    fmt::print(stderr, "wrote {}\n", flags.out);
   }
   if (!flags.json) {
     if (summary.prompts <= kPromptsShown) fmt::print("{}", shown);
@@ -285,9 +304,12 @@ void add_fit(CLI::App& app, int& exit_code) {
   command->add_option("--threads", flags->threads,
                       "Threads that fit; all of the machine's if left out");
   command->add_flag("--holdout", flags->holdout,
-                    "Also fit to half of each prompt's lengths and judge by the other half");
+                    "Also fit to half of each prompt's lengths and judge by the other half; all "
+                    "eight laws, whatever --family names");
   command
-      ->add_option("--holdout-min", flags->holdout_min, "Only prompts of at least so many lengths")
+      ->add_option("--holdout-min", flags->holdout_min,
+                   "Hold out only prompts of at least so many lengths")
+      ->needs("--holdout")
       ->capture_default_str();
   command->add_flag(
       "--pool", flags->pool,

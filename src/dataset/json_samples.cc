@@ -70,6 +70,12 @@ class JsonSamples final : public SampleSource {
     for (const std::string_view key : {"lengths", "tokens"}) {
       if (const auto list = field(record, key)) return add_one(record, key, *list);
     }
+    if (field(record, "length")) {
+      return bad(
+          "\"length\" found where \"lengths\" is expected: one answer a line is what tailrace "
+          "evaluate reads; for tailrace fit give {\"id\": …, \"lengths\": [tokens of each "
+          "answer]}");
+    }
     return bad(
         "there is no field \"lengths\"; give {\"id\": …, \"lengths\": [tokens of each answer], "
         "\"cap\": …}");

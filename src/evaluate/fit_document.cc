@@ -209,9 +209,24 @@ std::string holdout_summary_json(const FitSummary& summary) {
       .str();
 }
 
-std::string percent(const PassCount& count) {
+/// A rate, or counts where not all that were judged could be tested: 0 of 1 is no 0 %.
+std::string passes_text(const PassCount& count, std::size_t judged) {
   const auto rate = count.rate();
-  return rate ? fmt::format("{:.1f} %", 100 * *rate) : "-";
+  if (!rate) return "-";
+  if (count.tested < judged) return fmt::format("{} of {}", count.passed, count.tested);
+  return fmt::format("{:.1f} %", 100 * *rate);
+}
+
+/// Tables and resamples go no lower than about one in a thousand.
+std::string p_value_text(std::optional<double> p) {
+  constexpr double kLeastShown = 0.001;
+  if (!p) return "-";
+  return *p <= kLeastShown ? "<0.001" : report::figure(*p);
+}
+
+/// "1 prompt", "2 prompts".
+std::string counted(std::size_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
 std::string figure_or_dash(std::optional<double> value) {
@@ -227,8 +242,10 @@ std::string passes_table(const FitSummary& summary) {
   report::Table table(
       {{"family", kLeft}, {"naive"}, {"tables"}, {"bootstrap"}, {"best AIC"}, {"no maximum"}});
   for (const FamilySummary& family : summary.families) {
-    table.add_row({std::string(length::family_name(family.family)), percent(family.passes.naive),
-                   percent(family.passes.table), percent(family.passes.bootstrap),
+    table.add_row({std::string(length::family_name(family.family)),
+                   passes_text(family.passes.naive, summary.judged),
+                   passes_text(family.passes.table, summary.judged),
+                   passes_text(family.passes.bootstrap, summary.judged),
                    fmt::format("{}", family.best_by_aic), fmt::format("{}", family.degenerate)});
   }
   return table.text();
@@ -279,11 +296,13 @@ std::string prompt_json(const PromptFit& prompt) {
     fits.raw(length::family_name(fitted.fit.family), fit_json(fitted));
   }
   const auto ratio = [&](double value) { return value / shape.p50; };
+  const auto pile = pile_at_top(prompt.sample);
   Object out;
   out.text("id", prompt.sample.id)
       .count("n", shape.n)
       .count("n_capped", shape.n_capped)
       .number("cap", prompt.sample.cap)
+      .number("suspected_cap", pile ? std::optional(pile->tokens) : std::nullopt)
       .boolean("degenerate", prompt.fit.degenerate)
       .text("excluded", reason(prompt.excluded))
       .raw("shape", Object()
@@ -357,18 +376,19 @@ std::string summary_json(const FitSummary& summary) {
 std::string prompt_text(const PromptFit& prompt) {
   using enum report::Table::Align;
   const length::SampleShape& shape = prompt.fit.shape;
-  std::string out = fmt::format(
-      "{}: {} lengths{}, mean {}, P50 {}, P90 {}, P99 {}\n", core::quoted(prompt.sample.id),
-      shape.n, shape.n_capped > 0 ? fmt::format(", {} of them at the cap", shape.n_capped) : "",
-      report::figure(shape.mean), report::figure(shape.p50), report::figure(shape.p90),
-      report::figure(shape.p99));
+  std::string out =
+      fmt::format("{}: {}{}, mean {}, P50 {}, P90 {}, P99 {}\n", core::quoted(prompt.sample.id),
+                  counted(shape.n, "length"),
+                  shape.n_capped > 0 ? fmt::format(", {} of them at the cap", shape.n_capped) : "",
+                  report::figure(shape.mean), report::figure(shape.p50), report::figure(shape.p90),
+                  report::figure(shape.p99));
   report::Table table(
       {{"law", kLeft}, {"ln likelihood"}, {"AIC"}, {"KS"}, {"p naive"}, {"p fitted"}});
   for (const length::FittedFamily& fitted : prompt.fit.fits) {
     if (!fitted.fit.law) continue;
     table.add_row({fitted.fit.law->describe(), fmt::format("{:.2f}", fitted.fit.loglik),
                    fmt::format("{:.2f}", fitted.fit.aic), figure_or_dash(fitted.ks_d),
-                   figure_or_dash(fitted.ks_p), figure_or_dash(fitted.ks_p_fitted)});
+                   p_value_text(fitted.ks_p), p_value_text(fitted.ks_p_fitted)});
   }
   out += table.text();
   for (const length::FittedFamily& fitted : prompt.fit.fits) {
@@ -381,30 +401,58 @@ std::string prompt_text(const PromptFit& prompt) {
 
 std::string summary_text(const FitSummary& summary) {
   const JudgingRules& rules = summary.rules();
-  std::string out = fmt::format("{} prompts, {} lengths, {} of them at the cap\n", summary.prompts,
-                                summary.lengths, summary.capped_lengths);
+  std::string out =
+      fmt::format("{}, {}, {} of them at the cap\n", counted(summary.prompts, "prompt"),
+                  counted(summary.lengths, "length"), summary.capped_lengths);
   const auto left_out = [&](std::size_t prompts, const std::string& why) {
     if (prompts > 0) out += fmt::format("not judged: {} with {}\n", prompts, why);
   };
+  const std::string_view bootstrap = summary.bootstrapped() ? "" : " --bootstrap 200";
   left_out(summary.few_lengths, fmt::format("fewer than {} lengths", rules.min_lengths));
   left_out(summary.few_distinct, fmt::format("fewer than {} distinct lengths", rules.min_distinct));
-  left_out(summary.capped, fmt::format("{:g} % or more at the cap", 100 * rules.max_capped_share));
+  std::string capped = fmt::format("{:g} % or more at the cap", 100 * rules.max_capped_share);
+  if (rules.max_capped_share < 1) {
+    capped +=
+        fmt::format(" (judge them too: --max-capped 1{}; every prompt's fits: --json)", bootstrap);
+  }
+  left_out(summary.capped, capped);
   if (summary.degenerate > 0) {
     out += fmt::format(
-        "{} prompts have so many identical lengths that log-t has no maximum (sigma goes to 0)\n",
-        summary.degenerate);
+        "{} {} so many identical lengths that log-t has no maximum (sigma goes to "
+        "0)\n",
+        counted(summary.degenerate, "prompt"), summary.degenerate == 1 ? "has" : "have");
   }
-  if (summary.judged == 0) return out;
-  out += fmt::format("\n{} prompts judged: share that passes Kolmogorov-Smirnov at {:g} %\n",
-                     summary.judged, 100 * summary.level()) +
-         passes_table(summary) + "\n" + shape_table(summary);
-  if (summary.holdout_prompts + summary.holdout_incomplete > 0) {
+  if (summary.piled_prompts > 0) {
     out += fmt::format(
-        "\nFitted to half of the lengths, judged by the other half; {} prompts ({} more had a half "
-        "without a maximum)\n",
-        summary.holdout_prompts, summary.holdout_incomplete);
-    if (summary.holdout_prompts > 0) out += holdout_table(summary);
+        "{} without a cap {} many lengths equal to the longest; of {}, {} of {} are {:g}: if that "
+        "was the limit, give \"cap\": {:g}\n",
+        counted(summary.piled_prompts, "prompt"), summary.piled_prompts == 1 ? "has" : "have",
+        core::quoted(summary.piled_id), summary.pile.count,
+        counted(summary.piled_lengths, "length"), summary.pile.tokens, summary.pile.tokens);
   }
+  if (summary.judged > 0) {
+    out += fmt::format("\n{} judged: share that passes Kolmogorov-Smirnov at {:g} %\n",
+                       counted(summary.judged, "prompt"), 100 * summary.level()) +
+           passes_table(summary);
+    if (summary.judged_capped > 0) {
+      out += fmt::format("tables: only prompts without capped lengths{}\n",
+                         summary.bootstrapped() ? "" : "; use --bootstrap 200");
+    } else if (!summary.bootstrapped()) {
+      out += "-: not known; --bootstrap 200 tests every law\n";
+    }
+    out += "\n" + shape_table(summary);
+  }
+  if (!summary.holdout_min()) return out;
+  if (summary.holdout_prompts + summary.holdout_incomplete == 0) {
+    out += fmt::format("\nheld out: no prompt that is judged has {}; see --holdout-min\n",
+                       counted(*summary.holdout_min(), "length"));
+    return out;
+  }
+  out += fmt::format(
+      "\nAll laws, fitted to half of the lengths and judged by the other half; {} ({} more had a "
+      "half without a maximum)\n",
+      counted(summary.holdout_prompts, "prompt"), summary.holdout_incomplete);
+  if (summary.holdout_prompts > 0) out += holdout_table(summary);
   return out;
 }
 

@@ -130,6 +130,30 @@ Exclusion exclusion(const length::SampleShape& shape, const JudgingRules& rules)
   return Exclusion::kNone;
 }
 
+std::optional<PileAtTop> pile_at_top(const length::LengthSample& sample) {
+  constexpr std::size_t kLeastLengths = 10, kLeastDistinct = 5, kLeastCount = 3;
+  constexpr double kLeastShare = 0.1;
+  const std::size_t n = sample.lengths.size();
+  if (sample.cap || n < kLeastLengths) return std::nullopt;
+  std::vector<double> sorted = sample.lengths;
+  std::sort(sorted.begin(), sorted.end());
+  std::size_t distinct = 0, most_below = 0, run = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool begins = i == 0 || sorted[i] != sorted[i - 1];
+    if (begins) {
+      most_below = std::max(most_below, run);
+      run = 0;
+      ++distinct;
+    }
+    ++run;
+  }
+  if (distinct < kLeastDistinct || run < kLeastCount || run <= most_below ||
+      static_cast<double>(run) < kLeastShare * static_cast<double>(n)) {
+    return std::nullopt;
+  }
+  return PileAtTop{sorted.back(), run};
+}
+
 Result<void> fit_run(dataset::SampleReader& samples, const FitRunOptions& options,
                      const std::function<Result<void>(PromptFit)>& on_prompt) {
   Pipeline pipeline(options);

@@ -56,6 +56,7 @@ FitSummary::FitSummary(const FitRunOptions& options, double level)
       level_(level),
       nu_(options.fit.nu),
       bootstrapped_(options.bootstrap > 0) {
+  if (options.holdout) holdout_min_ = options.holdout_min;
   for (const length::Family family : options.families) families.push_back({family, {}, 0, 0});
 }
 
@@ -65,9 +66,17 @@ void FitSummary::add(const PromptFit& prompt) {
   lengths += shape.n;
   capped_lengths += shape.n_capped;
   if (prompt.fit.degenerate) ++degenerate;
+  if (const auto piled = pile_at_top(prompt.sample)) {
+    if (++piled_prompts == 1) {
+      piled_id = prompt.sample.id;
+      piled_lengths = shape.n;
+      pile = *piled;
+    }
+  }
   switch (prompt.excluded) {
     case Exclusion::kNone:
       ++judged;
+      if (shape.n_capped > 0) ++judged_capped;
       add_passes(prompt);
       add_shape(shape);
       break;

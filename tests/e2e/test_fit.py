@@ -245,11 +245,21 @@ def test_the_plot_is_a_drawing_of_that_prompt(recording, tmp_path):
     recording.write_text(lines(*records))
     out = tmp_path / "plot.svg"
     done = fit(recording, "--plot", "<b>&", "--out", out)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and done.stderr.decode() == f"wrote {out}\n"
     drawing = xml.etree.ElementTree.parse(out).getroot()
     texts = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert "<b>& (30 answers)" in texts and set(STANDARD) <= set(texts)
     assert out.stat().st_size < 100_000
+
+
+def test_a_plot_needs_one_prompt_of_that_id_and_an_svg(recording, tmp_path):
+    recording.write_text(recording.read_text() * 2)
+    out = tmp_path / "plot.svg"
+    assert '2 prompts have the id "p3"' in refused(fit(recording, "--plot", "p3", "--out", out))
+    assert not out.exists()
+    assert document(recording)["summary"]["prompts"] == 80
+    for name in ("x.png", "x.svg.html"):
+        assert "give FILE.svg" in refused(fit(recording, "--plot", "p3", "--out", tmp_path / name))
 
 
 def test_people_get_a_table(recording):
@@ -267,6 +277,84 @@ def test_a_few_prompts_are_shown_each():
     assert '"one": 6 lengths' in text and "log-normal mu" in text
     assert '"same": 9 lengths' in text and "log-t has no maximum: " in text
     assert "not judged: 2 with fewer than 10 lengths" in text
+
+
+def draws(seed, n, cap=None):
+    rng = random.Random(seed)
+    lengths = [max(1, round(rng.lognormvariate(5, 0.8))) for _ in range(n)]
+    return [min(x, cap) for x in lengths] if cap else lengths
+
+
+def table_of(*args, records):
+    done = fit("-", *args, stdin=lines(*records).encode())
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+def test_one_of_anything_is_singular():
+    text = table_of(records=[{"id": "a", "lengths": draws(1, 12)}])
+    assert "1 prompt, 12 lengths" in text and "1 prompt judged" in text
+    assert '"b": 1 length,' in table_of(records=[{"id": "b", "lengths": [7]}])
+    assert "2 prompts, 24 lengths" in table_of(records=[{"id": x, "lengths": draws(1, 12)} for x in "ab"])
+
+
+def test_tables_that_could_test_few_prompts_say_how_many():
+    records = [{"id": f"p{i}", "lengths": draws(i, 40, 300), "cap": 300} for i in range(8)] + [{"id": "free", "lengths": draws(99, 40)}]
+    text = table_of("--max-capped", "1", records=records)
+    row = next(line.split() for line in text.splitlines() if line.startswith("log-normal "))
+    assert row[:6] == ["log-normal", "100.0", "%", "1", "of", "1"], row
+    assert "tables: only prompts without capped lengths; use --bootstrap 200\n" in text
+    assert "use --bootstrap" not in table_of("--max-capped", "1", "--bootstrap", "5", records=records)
+
+
+def test_prompts_at_the_cap_come_with_a_way_to_judge_them():
+    records = [{"id": f"p{i}", "lengths": draws(i, 40, 300), "cap": 300} for i in range(5)]
+    text = table_of(records=records)
+    assert "not judged: 5 with 2 % or more at the cap (judge them too: --max-capped 1 --bootstrap 200; every prompt's fits: --json)" in text
+    assert "5 prompts judged" in table_of("--max-capped", "1", "--bootstrap", "5", records=records)
+
+
+def test_a_limit_that_was_not_named_is_suspected():
+    records = [{"id": "cut", "lengths": draws(3, 50, 200)}, {"id": "whole", "lengths": draws(4, 50)}]
+    at_cap = records[0]["lengths"].count(200)
+    text = table_of(records=records)
+    assert f'1 prompt without a cap has many lengths equal to the longest; of "cut", {at_cap} of 50 lengths are 200: if that was the limit, ' \
+           'give "cap": 200\n' in text
+    assert [p["suspected_cap"] for p in document("-", stdin=lines(*records).encode())["prompts"]] == [200, None]
+    records[0]["cap"] = 200
+    assert "if that was the limit" not in table_of(records=records)
+
+
+def test_holding_out_says_when_no_prompt_is_long_enough():
+    records = [{"id": "a", "lengths": draws(5, 40)}]
+    assert "held out: no prompt that is judged has 50 lengths; see --holdout-min" in table_of("--holdout", records=records)
+    text = table_of("--holdout", "--holdout-min", "20", "--family", "log-t", records=records)
+    assert "All laws, fitted to half" in text and "empirical" in text and "held out: no" not in text
+    assert "held out: no" in table_of("--holdout", records=[{"id": "few", "lengths": [1, 2, 3]}])
+    assert "--holdout-min requires --holdout" in refused(fit("-", "--holdout-min", "5", stdin=lines(*records).encode()))
+
+
+def test_tiny_p_values_are_not_given_to_three_digits():
+    rng = random.Random(6)
+    text = table_of("--family", "exponential", records=[{"id": "a", "lengths": [rng.randint(990, 1010) for _ in range(60)]}])
+    row = next(line for line in text.splitlines() if line.startswith("exponential scale"))
+    assert row.split()[-2:] == ["<0.001", "<0.001"]
+
+
+def test_rows_for_the_other_command_are_told_apart():
+    message = refused(fit("-", stdin=b'{"id":"a","length":12,"messages":[]}\n'))
+    assert '"length" found' in message and "tailrace evaluate" in message
+
+
+def test_the_examples_of_the_help_work(tmp_path):
+    help_text = fit("--help").stdout.decode()
+    examples = [line.strip() for line in help_text.splitlines() if "| tailrace fit" in line]
+    assert len(examples) == 3
+    for example in examples:
+        done = subprocess.run(["bash", "-c", example], cwd=tmp_path, capture_output=True, timeout=60,
+                              env={**os.environ, "PATH": f"{os.path.dirname(BIN)}:{os.environ['PATH']}"})
+        assert done.returncode == 0 and b"lengths" in done.stdout, (example, done.stderr)
+    assert (tmp_path / "a.svg").is_file()
 
 
 def test_recordings_work_as_they_are(shared):

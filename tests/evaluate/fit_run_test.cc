@@ -135,6 +135,23 @@ TEST(FitRun, OnlyPromptsThatATestCanJudgeCount) {
   EXPECT_EQ(exclusion(shape, rules), Exclusion::kCapped);
 }
 
+TEST(FitRun, ManyLengthsEqualToTheLongestAreSuspectedOfALimit) {
+  std::vector<double> lengths;
+  for (int i = 1; i <= 30; ++i) lengths.push_back(30.0 * i);
+  lengths.insert(lengths.end(), 20, 1024);
+  const auto pile = pile_at_top({"p", lengths, {}});
+  ASSERT_TRUE(pile.has_value());
+  EXPECT_EQ(pile->tokens, 1024);
+  EXPECT_EQ(pile->count, 20u);
+  EXPECT_FALSE(pile_at_top({"p", lengths, 1024.0})) << "the limit is known";
+  std::vector<double> other = lengths;
+  other.insert(other.end(), 25, 60);
+  EXPECT_FALSE(pile_at_top({"p", other, {}})) << "60 is more frequent";
+  EXPECT_FALSE(pile_at_top({"p", {lengths.begin(), lengths.begin() + 32}, {}})) << "two may chance";
+  EXPECT_FALSE(pile_at_top({"p", std::vector<double>(20, 7), {}})) << "a constant answer";
+  EXPECT_FALSE(pile_at_top({"p", {1, 2, 3, 4, 9, 9, 9}, {}})) << "few lengths";
+}
+
 TEST(FitSummary, CountsPassesBySampleSizeAndLeavesOutWhatDoesNotCount) {
   const FitSummary summary =
       summary_of(recording(70, 60) + recording(30, 15) + recording(10, 4), FitRunOptions{});
@@ -190,8 +207,10 @@ TEST(Spread, IsExactForFewAndCloseForManyValuesInBoundedMemory) {
 TEST(FitDocument, ADegenerateFitHasNullValuesAndAReason) {
   const std::string text =
       document(R"({"id":"\"odd\"\u0001","lengths":[5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,1,2,3,4]})", {});
-  EXPECT_NE(text.find(R"({"id":"\"odd\"\u0001","n":20,"n_capped":0,"cap":null,"degenerate":true)"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          R"({"id":"\"odd\"\u0001","n":20,"n_capped":0,"cap":null,"suspected_cap":5,"degenerate":true)"),
+      std::string::npos)
       << text;
   EXPECT_NE(
       text.find(R"("log-t":{"mu":null,"sigma":null,"nu":null,"at_bound":false,"loglik":null)"),

@@ -31,6 +31,15 @@ struct JudgingRules {
 enum class Exclusion { kNone, kFewLengths, kFewDistinct, kCapped };
 Exclusion exclusion(const length::SampleShape& shape, const JudgingRules& rules);
 
+/// A limit that the recording does not name shows as many lengths equal to the longest.
+struct PileAtTop {
+  double tokens = 0;      ///< the longest length
+  std::size_t count = 0;  ///< of the lengths equal to it
+};
+/// Nothing where the cap is known, where lengths are few or of few kinds (a constant answer piles
+/// up too), or where another length is as frequent.
+std::optional<PileAtTop> pile_at_top(const length::LengthSample& sample);
+
 struct FitRunOptions {
   std::vector<length::Family> families{standard_families().begin(), standard_families().end()};
   length::FitOptions fit;

@@ -76,9 +76,14 @@ class FitSummary {
   std::size_t prompts = 0;
   std::size_t lengths = 0;
   std::size_t capped_lengths = 0;
-  std::size_t degenerate = 0;  ///< prompts whose log-t likelihood has no maximum, of all
-  std::size_t judged = 0;      ///< prompts that count
+  std::size_t degenerate = 0;     ///< prompts whose log-t likelihood has no maximum, of all
+  std::size_t judged = 0;         ///< prompts that count
+  std::size_t judged_capped = 0;  ///< of those, with lengths at the cap
   std::size_t few_lengths = 0, few_distinct = 0, capped = 0;  ///< those that do not, by reason
+  std::size_t piled_prompts = 0;                              ///< with a PileAtTop
+  std::string piled_id;                                       ///< the first of them
+  std::size_t piled_lengths = 0;                              ///< of that one
+  PileAtTop pile;                                             ///< of that one
   std::vector<FamilySummary> families;
   std::vector<SizeClass> sizes;
   Spread skewness, cv, p90_over_p50, p99_over_p50, top_tenth_share, tail_index;
@@ -88,6 +93,9 @@ class FitSummary {
 
   const JudgingRules& rules() const { return rules_; }
   double level() const { return level_; }
+  bool bootstrapped() const { return bootstrapped_; }
+  /// The fewest lengths that are split in halves, if any are.
+  std::optional<std::size_t> holdout_min() const { return holdout_min_; }
 
  private:
   void add_passes(const PromptFit& prompt);
@@ -98,6 +106,7 @@ class FitSummary {
   double level_;
   std::optional<double> nu_;  ///< of log-t, if fixed
   bool bootstrapped_;
+  std::optional<std::size_t> holdout_min_;
 };
 
 }  // namespace tailrace::evaluate
