@@ -98,9 +98,11 @@ std::string ImageWriter::finish() && {
 Result<ImageReader> ImageReader::open(std::string_view image, std::string_view kind,
                                       std::uint32_t version) {
   if (image.size() < kHeaderBytes + kChecksumBytes || !image.starts_with(kMagic)) {
-    return fail(ErrorCode::kDataLoss,
-                "predictor image: " + std::to_string(image.size()) +
-                    " bytes that do not begin as one; give a gateway's predict.model_file");
+    return fail(
+        ErrorCode::kDataLoss,
+        "predictor image: " + std::to_string(image.size()) +
+            " bytes that do not begin as one; predict.model_file must be what a gateway has saved, "
+            "or not there yet");
   }
   const std::string_view body = image.substr(0, image.size() - kChecksumBytes);
   if (decode<std::uint32_t>(image.substr(body.size())) != checksum(body)) {

@@ -3,6 +3,7 @@ import html.parser
 import json
 import re
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -239,3 +240,17 @@ def test_the_example_in_the_help_works_as_it_stands(tmp_path):
     done = subprocess.run(["bash", "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "online" in done.stdout and "<svg" in (tmp_path / "report.html").read_text()
+
+
+def test_rows_recorded_as_the_page_says_are_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [recording] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/evaluate.md").read_text(), re.S)
+    for limit in [{}, {"max_tokens": 7}]:
+        request = {"model": "m", "messages": [{"role": "user", "content": "Why?"}], **limit}
+        answer = SimpleNamespace(usage=SimpleNamespace(completion_tokens=7))
+        completions = SimpleNamespace(create=lambda **_: answer)
+        client = SimpleNamespace(chat=SimpleNamespace(completions=completions))
+        exec(recording, {"json": json, "client": client, "request": request})
+    done = evaluate("requests.jsonl", "--predictor", "global")
+    assert done.returncode == 0 and done.stderr == ""
+    assert "requests: 2 rows, 1 model, 1 pair of prompt and model, 1 answer cut" in done.stdout
