@@ -4,7 +4,9 @@ import gzip
 import json
 import lzma
 import os
+import pathlib
 import random
+import re
 import subprocess
 import xml.etree.ElementTree
 
@@ -344,6 +346,24 @@ def test_tiny_p_values_are_not_given_to_three_digits():
 def test_rows_for_the_other_command_are_told_apart():
     message = refused(fit("-", stdin=b'{"id":"a","length":12,"messages":[]}\n'))
     assert '"length" found' in message and "tailrace evaluate" in message
+
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/length-laws.md"
+
+
+def test_the_page_shows_what_the_program_prints():
+    command, printed = re.search(r"```console\n\$ (.*?)\n(.*?\n)```", PAGE.read_text(), re.DOTALL).groups()
+    record = re.fullmatch(r"echo '(.*)' \| tailrace fit -", command).group(1)
+    assert fit("-", stdin=record.encode()).stdout.decode() == printed
+
+
+def test_the_page_explains_every_field_of_a_prompt():
+    text = PAGE.read_text()
+    prompt = document("-", "--holdout", "--holdout-min", "20", stdin=lines({"id": "a", "lengths": draws(7, 40)}).encode())["prompts"][0]
+    explained = set(re.findall(r"`([a-z_0-9]+)`", text[text.index("## For programs"):text.index("## The laws")])) | {"fits"}
+    assert set(prompt) <= explained
+    assert set(prompt["shape"]) - {"p90_over_p50", "p99_over_p50"} <= explained
+    assert set(prompt["fits"]["log-t"]) - {"mu", "sigma", "nu"} <= explained
 
 
 def test_the_examples_of_the_help_work(tmp_path):
