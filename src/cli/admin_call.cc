@@ -15,6 +15,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::chrono::seconds kTimeout{5};
+constexpr std::chrono::seconds kTimeoutWhole{15};  // an answer that drips must end too
 constexpr std::size_t kAnswerBytesMax = std::size_t{16} << 20;
 
 struct Answer {
@@ -57,6 +58,11 @@ Result<Answer> call(const AdminQuestion& question, const net::Url& url) {
   };
   const auto body =
       question.body.empty() ? nullptr : std::make_shared<const std::string>(question.body);
+  const auto deadline = loop->after(kTimeoutWhole, [&] {
+    result = fail(ErrorCode::kDeadlineExceeded,
+                  fmt::format("no whole answer within {} s", kTimeoutWhole.count()));
+    loop->stop();
+  });
   const auto running = client->start(
       url.endpoint, head_of(question, url), body,
       {.connect = kTimeout, .first_byte = kTimeout, .idle = kTimeout}, std::move(handlers));
@@ -109,6 +115,17 @@ const json::value& at(const json::object& object, std::string_view name) {
   static const json::value kNull;
   const auto* value = object.if_contains(json::string_view(name.data(), name.size()));
   return value ? *value : kNull;
+}
+
+const json::object& object_of(const json::value& value) {
+  static const json::object kEmpty;
+  const auto* object = value.if_object();
+  return object ? *object : kEmpty;
+}
+
+std::optional<double> number_of(const json::value& value) {
+  if (!value.is_number()) return std::nullopt;
+  return value.to_number<double>();
 }
 
 std::string printable(std::string text) {

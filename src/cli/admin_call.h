@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,10 @@ int exit_code_of(const Error& error);
 
 /// A member, or null where there is none.
 const boost::json::value& at(const boost::json::object& object, std::string_view name);
+/// The value as an object, an empty one where it is none: the other side may be anybody.
+const boost::json::object& object_of(const boost::json::value& value);
+/// The value as a number, or nothing.
+std::optional<double> number_of(const boost::json::value& value);
 /// A value for a terminal: control characters replaced, numbers to four digits, "-" for null.
 std::string text(const boost::json::value& value);
 /// What a client sent may hold what a terminal would obey.

@@ -37,10 +37,11 @@ void row(std::string_view name, const std::string& value) {
 std::string headline(const json::object& d) {
   const std::string state = text(at(d, "state"));
   if (const auto* place = at(d, "place").if_object()) {
-    const double position = at(*place, "position").to_number<double>();
-    return position == 0 ? "waits and goes next"
-                         : fmt::format("waits behind {:.0f} other request{}", position,
-                                       position == 1 ? "" : "s");
+    const auto position = number_of(at(*place, "position"));
+    if (!position) return "waits";
+    return *position == 0 ? "waits and goes next"
+                          : fmt::format("waits behind {:.0f} other request{}", *position,
+                                        *position == 1 ? "" : "s");
   }
   if (state == "ended") {
     return fmt::format("ended: {} (HTTP {})", text(at(d, "outcome")), text(at(d, "status")));

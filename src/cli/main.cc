@@ -1,12 +1,18 @@
 // The `tailrace` program: parses the command line and hands over to one subcommand.
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cli/commands.h"
@@ -78,11 +84,33 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}: {} ({} --help lists all)\n", name, what, name);
 }
 
+/// A closed standard stream would give its number to the next file that is opened. Writing to a
+/// closed output has to fail, so a device that takes nothing stands in for it.
+void fill_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) != -1) continue;
+    const char* device = stream == STDOUT_FILENO ? "/dev/full" : "/dev/null";
+    [[maybe_unused]] const int opened = open(device, O_RDWR | O_CLOEXEC);  // takes the free number
+  }
+}
+
+/// Did all that was printed get out? A reader that has seen enough (head) is told nothing.
+bool output_arrived() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!flushed && errno != EPIPE) {
+    fmt::print(stderr, "tailrace: standard output could not be written{}{}\n",
+               errno != 0 ? ": " : "", errno != 0 ? std::strerror(errno) : "");
+  }
+  return flushed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   // A peer that closes its end must show as a failed write, not kill the process.
   std::signal(SIGPIPE, SIG_IGN);
+  fill_closed_streams();
 
   CLI::App app{"tailrace: schedules requests to LLM engines by the law of their answers' lengths"};
   app.require_subcommand(1);
@@ -107,10 +135,13 @@ int main(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
+  } catch (const std::system_error&) {  // fmt's, of a stream that cannot be written
+    std::clearerr(stdout);
+    exit_code = kExitFailed;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     fmt::print(stderr, "{}", usage_error(app, error));
     return kExitUsage;
   }
-  return exit_code;
+  return output_arrived() ? exit_code : std::max(exit_code, kExitFailed);
 }

@@ -121,11 +121,12 @@ Result<AdminAnswer> ask(const PredictCommand& command, const std::string& reques
 }
 
 std::string whole(const json::value& value) {
-  return value.is_number() ? fmt::format("{:.0f}", value.to_number<double>()) : "-";
+  const auto number = number_of(value);
+  return number ? fmt::format("{:.0f}", *number) : "-";
 }
 
 void print_table(const json::object& d) {
-  const auto& law = at(d, "law").as_object();
+  const auto& law = object_of(at(d, "law"));
   fmt::print("half of such answers end by {} tokens, nine in ten by {}; the limit is {}\n",
              whole(at(d, "p50")), whole(at(d, "p90")), whole(at(d, "cap")));
   fmt::print("  {:<10} {}, mean {} tokens\n", "law", text(at(law, "family")),
@@ -140,8 +141,9 @@ void print_table(const json::object& d) {
   if (influences == nullptr || influences->empty()) return;
   fmt::print("  what moved it (times the typical length)\n");
   for (const auto& entry : *influences) {
-    const auto& influence = entry.as_object();
-    fmt::print("    {:>6.2f}  {}\n", at(influence, "factor").to_number<double>(),
+    const auto& influence = object_of(entry);
+    const auto factor = number_of(at(influence, "factor"));
+    fmt::print("    {:>6}  {}\n", factor ? fmt::format("{:.2f}", *factor) : "-",
                text(at(influence, "what")));
   }
 }

@@ -28,6 +28,12 @@ void respond_error(net::Exchange& exchange, const ErrorAnswer& answer) {
   respond(exchange, answer.status, answer.body);
 }
 
+/// Why a body could not be read: one that is too large stays so, however often it is sent.
+ErrorAnswer body_error(const Error& error) {
+  if (error.code == ErrorCode::kResourceExhausted) return error_answer(413, error.message);
+  return error_answer(error);
+}
+
 void not_allowed(net::Exchange& exchange, std::string_view methods) {
   auto answer = error_answer(405, "use " + std::string(methods) + " here", "method_not_allowed");
   net::ResponseHead head;
@@ -171,7 +177,7 @@ void AdminApi::backends(const std::shared_ptr<net::Exchange>& exchange, std::str
   if (method != "PUT") return not_allowed(*exchange, "GET, PUT, DELETE");
   exchange->read_body(
       kBodyBytesMax, [this, exchange, show, name = std::string(name)](Result<std::string> body) {
-        if (!body) return respond_error(*exchange, error_answer(body.error()));
+        if (!body) return respond_error(*exchange, body_error(body.error()));
         const bool may_name_secrets = !context_.config.admin.token.empty();
         const auto backend = parse_backend(name, *body, environment_, may_name_secrets);
         if (!backend) return respond_error(*exchange, error_answer(backend.error()));
@@ -186,7 +192,7 @@ void AdminApi::policy(const std::shared_ptr<net::Exchange>& exchange) {
   if (method == "GET") return respond(*exchange, 200, policy_json(actions_.policy()));
   if (method != "PUT") return not_allowed(*exchange, "GET, PUT");
   exchange->read_body(kBodyBytesMax, [this, exchange](Result<std::string> body) {
-    if (!body) return respond_error(*exchange, error_answer(body.error()));
+    if (!body) return respond_error(*exchange, body_error(body.error()));
     const auto name = string_member(*body, "policy");
     if (!name) return respond_error(*exchange, error_answer(name.error()));
     const auto set = actions_.set_policy(*name);
@@ -212,7 +218,7 @@ void AdminApi::explain(net::Exchange& exchange, std::string_view request_id) {
 void AdminApi::predict(const std::shared_ptr<net::Exchange>& exchange) {
   if (exchange->head().method != "POST") return not_allowed(*exchange, "POST");
   exchange->read_body(kBodyBytesMax, [this, exchange](Result<std::string> body) {
-    if (!body) return respond_error(*exchange, error_answer(body.error()));
+    if (!body) return respond_error(*exchange, body_error(body.error()));
     const auto hints = read_hints(exchange->head().headers, false);
     if (!hints) return respond_error(*exchange, error_answer(hints.error()));
     const auto features = features_of(*body, hints->tenant, context_.config);

@@ -66,9 +66,9 @@ constexpr std::array<MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCa
     {"tailrace_predictions_scored_total", "counter", "model",
      "Predictions compared with a whole answer's length, as its engine reported it."},
     {"tailrace_predictions_covered_total", "counter", "model, quantile",
-     "Scored predictions whose realised length lay at or below the predicted quantile: 0.5 and 0.9 "
-     "of "
-     "the scored ones, if calibrated."},
+     "Scored predictions whose realised length lay below the predicted quantile: 0.5 and 0.9 of "
+     "the "
+     "scored ones, if calibrated. A length that the quantile falls into counts by its part below."},
     {"tailrace_lengths_learned_total", "counter", "model, source",
      "Lengths handed to the predictor: usage (the engine's count) or estimate (counted events)."},
     {"tailrace_backend_running_slots", "gauge", "backend", "Slots in use."},

@@ -17,7 +17,8 @@ namespace {
 constexpr Duration kRetryAfterDefault = std::chrono::seconds(1);
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kErrorBytesMax = 256;
-constexpr Tokens kFirstReport{512};  // shorter answers end before it would matter
+constexpr Tokens kLongestAnswer{1 << 20};  // that anybody's engine writes
+constexpr Tokens kFirstReport{512};        // shorter answers end before it would matter
 
 std::string retry_after_value(std::optional<Duration> wait) {
   const double seconds = std::ceil(to_seconds(wait.value_or(kRetryAfterDefault)));
@@ -28,6 +29,15 @@ std::string_view state_name(int state) {
   constexpr std::string_view kNames[] = {"reading",    "parsing",   "waiting", "connecting",
                                          "first byte", "streaming", "ended"};
   return kNames[state];
+}
+
+/// How much of a whole length lies below the law's quantile: a length of k tokens stands for all
+/// between k − 1 and k, so that a law with an atom there is not found wrong.
+double covered_share(const length::LengthLaw& law, double length, double p) {
+  const double from = length <= 1 ? 0 : law.cdf(length - 1);
+  const double to = law.cdf(length);
+  if (!(to > from)) return to <= p ? 1 : 0;
+  return std::clamp((p - from) / (to - from), 0.0, 1.0);
 }
 
 }  // namespace
@@ -334,8 +344,8 @@ void GenerationRequest::learn(bool complete) {
     const double length = std::max<double>(1, static_cast<double>(sample->length.count()));
     metrics.scored.add();
     metrics.log_error.observe(std::abs(std::log(length / record_->law->median())));
-    if (length <= record_->law->quantile(0.5)) metrics.below_p50.add();
-    if (length <= record_->law->quantile(0.9)) metrics.below_p90.add();
+    metrics.below_p50.add(covered_share(*record_->law, length, 0.5));
+    metrics.below_p90.add(covered_share(*record_->law, length, 0.9));
   }
   if (!context_.prediction) return;
   // Counted events are a sound lower bound, which is all that a cut answer tells anyway.
@@ -343,7 +353,9 @@ void GenerationRequest::learn(bool complete) {
     return;
   }
   (sample->estimated ? metrics.learned_estimate : metrics.learned_usage).add();
-  predict::Observation observation{sample->length, sample->censored};
+  // An engine that claims more than the request allows has miscounted.
+  const Tokens length = std::min(sample->length, parsed_.limit.value_or(kLongestAnswer));
+  predict::Observation observation{length, sample->censored};
   observation.reported = reported_;
   context_.prediction->observe(parsed_.features, observation);
 }

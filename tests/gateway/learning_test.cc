@@ -113,6 +113,44 @@ TEST_F(Learning, ShortAnswersAreNotReportedInPassing) {
   EXPECT_TRUE(world.oracle.heard.empty());
 }
 
+TEST_F(Learning, AnAtomWhereEveryAnswerEndsIsNotFoundWrong) {
+  // All the mass on exactly 80 tokens, and every answer has 80: half of them lie below the median.
+  const std::vector<double> edges{79, 80};
+  const std::vector<double> masses{0, 1, 0};
+  world.oracle.says = [&](const predict::RequestFeatures&) {
+    return predict::Prediction{length::LengthLaw::binned(edges, masses).value(), true};
+  };
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) { request.whole(80); });
+  world.start();
+  for (int i = 0; i < 10; ++i) {
+    const auto reply = world.chat();
+    world.run(milliseconds(20));
+  }
+  const auto metrics = world.admin("GET", "/metrics");
+  world.run(milliseconds(5));
+  const auto& text = metrics->body;
+  const auto value = [&](const std::string& series) {
+    const auto at = text.find(series + " ");
+    return at == std::string::npos ? -1.0 : std::stod(text.substr(at + series.size() + 1));
+  };
+  const double scored = value("tailrace_predictions_scored_total{model=\"m\"}");
+  ASSERT_GT(scored, 0);
+  const std::string covered = "tailrace_predictions_covered_total{model=\"m\",quantile=";
+  EXPECT_NEAR(value(covered + "\"0.5\"}") / scored, 0.5, 1e-6);
+  EXPECT_NEAR(value(covered + "\"0.9\"}") / scored, 0.9, 1e-6);
+}
+
+TEST_F(Learning, AnEngineThatClaimsMoreThanTheLimitIsNotBelieved) {
+  auto& engine = world.add_engine("a");
+  engine.script([](EngineRequest& request) { request.whole(1'000'000'000); });
+  world.start();
+  const auto reply = world.chat(",\"max_tokens\":50");
+  world.run(milliseconds(5));
+  ASSERT_TRUE(only());
+  EXPECT_EQ(only()->length, Tokens(50));
+}
+
 TEST_F(Learning, FailuresTeachNothing) {
   auto& engine = world.add_engine("a");
   world.start();
