@@ -76,7 +76,6 @@ Result<std::string> string_member(const std::string& body, std::string_view name
   return std::string(text->data(), text->size());
 }
 
-/// Which endpoint a body is meant for, by the member that only that one has.
 }  // namespace
 
 AdminApi::AdminApi(Context& context, AdminActions& actions, Environment environment)
