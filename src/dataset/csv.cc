@@ -4,21 +4,26 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "tailrace/core/text.h"
 
 namespace tailrace::dataset {
 namespace {
 
+constexpr std::size_t kMaxColumns = 100'000;
+
 /// Splits a row, one line at a time, since a quoted cell may hold line ends.
 class RowParser {
  public:
-  explicit RowParser(std::vector<std::string>& cells) : cells_(cells) {
+  RowParser(std::vector<std::string>& cells, std::size_t max_cells)
+      : cells_(cells), max_cells_(max_cells) {
     cells_.clear();
     cells_.emplace_back();
   }
 
-  /// Errors as text. Afterwards `quote_open()` says whether the row goes on in the next line.
+  /// Errors as text; a cell beyond `max_cells` ends the row (see `overflowed()`) before it can take
+  /// memory. Afterwards `quote_open()` says whether the row goes on in the next line.
   std::optional<std::string> add_line(std::string_view line) {
     for (std::size_t i = 0; i < line.size(); ++i) {
       const char c = line[i];
@@ -33,6 +38,10 @@ class RowParser {
           closed_ = true;
         }
       } else if (c == ',') {
+        if (cells_.size() == max_cells_) {
+          overflowed_ = true;
+          return std::nullopt;
+        }
         cells_.emplace_back();
         closed_ = false;
       } else if (c == '"' && cells_.back().empty() && !closed_) {
@@ -50,9 +59,12 @@ class RowParser {
   }
 
   bool quote_open() const { return in_quotes_; }
+  bool overflowed() const { return overflowed_; }
 
  private:
   std::vector<std::string>& cells_;
+  const std::size_t max_cells_;
+  bool overflowed_ = false;
   bool in_quotes_ = false;
   bool closed_ = false;  ///< the current cell had its closing quote
 };
@@ -60,16 +72,28 @@ class RowParser {
 }  // namespace
 
 Result<void> CsvReader::parse_row(std::string_view line, std::vector<std::string>& cells) {
-  RowParser row(cells);
+  // The header itself is read while there are no names yet.
+  const bool is_header = &cells == &header_;
+  RowParser row(cells, is_header ? kMaxColumns : header_.size());
   const std::uint64_t first = lines_.line_number();
   std::size_t bytes = 0;
   for (;;) {
-    bytes += line.size();
+    bytes += line.size() + 1;  // with the line end, which a quoted cell keeps
     if (!simdjson::validate_utf8(line.data(), line.size())) {
       return fail(lines_.at_line(ErrorCode::kInvalidArgument, "not UTF-8 text; convert the file"));
     }
     if (auto wrong = row.add_line(line)) {
       return fail(lines_.at_line(ErrorCode::kInvalidArgument, *wrong));
+    }
+    if (row.overflowed()) {
+      return fail(lines_.at_line(
+          ErrorCode::kInvalidArgument,
+          is_header ? fmt::format("more than {} columns; leave out those that are not needed, or "
+                                  "give one answer a row",
+                                  kMaxColumns)
+                    : fmt::format("more than {0} cells, but the header names {0} columns; give "
+                                  "one cell for each",
+                                  header_.size())));
     }
     if (!row.quote_open()) return {};
     const auto next = lines_.next();
@@ -101,6 +125,7 @@ Result<CsvReader> CsvReader::with_header(LineReader lines, std::string_view firs
   const std::string line(first_line);
   if (auto parsed = reader.parse_row(line, reader.header_); !parsed) return fail(parsed.error());
   for (std::string& name : reader.header_) name = std::string(core::trim(name));
+  std::unordered_set<std::string_view> names;
   for (std::size_t i = 0; i < reader.header_.size(); ++i) {
     const std::string& name = reader.header_[i];
     if (name.empty()) {
@@ -109,8 +134,7 @@ Result<CsvReader> CsvReader::with_header(LineReader lines, std::string_view firs
                                                     "name every column",
                                                     i + 1)));
     }
-    if (std::find(reader.header_.begin(), reader.header_.begin() + static_cast<std::ptrdiff_t>(i),
-                  name) != reader.header_.begin() + static_cast<std::ptrdiff_t>(i)) {
+    if (!names.insert(name).second) {
       return fail(reader.lines_.at_line(
           ErrorCode::kInvalidArgument,
           fmt::format("two columns are called {}; rename one", core::quoted(name))));

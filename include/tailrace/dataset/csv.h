@@ -16,7 +16,7 @@ namespace tailrace::dataset {
 class CsvReader {
  public:
   /// Reads the header. Errors: those of LineReader; kInvalidArgument for no header, a column
-  /// without a name or with another's.
+  /// without a name or with another's, more than 100,000 columns.
   static Result<CsvReader> open(LineReader lines);
   /// The same where the caller has read the first line already.
   static Result<CsvReader> with_header(LineReader lines, std::string_view first_line);
