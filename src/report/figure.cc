@@ -7,6 +7,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "tailrace/core/text.h"
+
 namespace tailrace::report {
 namespace {
 
@@ -34,9 +36,18 @@ constexpr std::array<Style, 8> kStyles{{{"#0072B2", ""},
 constexpr std::string_view kBarColour = "#C8CDD2";
 constexpr std::string_view kTextColour = "#222222";
 
+/// U+FFFE or U+FFFF begins at `at`.
+bool is_noncharacter(std::string_view text, std::size_t at) {
+  const std::string_view bytes = text.substr(at, 3);
+  return bytes == "\xef\xbf\xbe" || bytes == "\xef\xbf\xbf";
+}
+
+/// What XML 1.0 forbids even escaped, control characters and two noncharacters, is replaced.
 std::string escaped(std::string_view text) {
+  const std::string valid = core::valid_utf8(text);
   std::string out;
-  for (const char c : text) {
+  for (std::size_t at = 0; at < valid.size(); ++at) {
+    const char c = valid[at];
     switch (c) {
       case '&':
         out += "&amp;";
@@ -51,8 +62,12 @@ std::string escaped(std::string_view text) {
         out += "&quot;";
         break;
       default:
-        // Control characters are no XML, escaped or not.
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        if (is_noncharacter(valid, at)) {
+          out += "\xef\xbf\xbd";  // U+FFFD
+          at += 2;
+        } else {
+          out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        }
     }
   }
   return out;

@@ -59,6 +59,15 @@ TEST(FigureSvg, EmptyOrInfiniteDataDrawsAxesAndNoNaN) {
   }
 }
 
+TEST(FigureSvg, HoldsNoCharacterThatXmlForbids) {
+  Figure figure = small();
+  figure.title = "a\x01\ufffe\uffff\xff\ufffd<é";
+  const std::string text = svg(figure);
+  EXPECT_NE(text.find(">a \ufffd\ufffd?\ufffd&lt;é<"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\ufffe"), std::string::npos);
+  EXPECT_EQ(text.find("\uffff"), std::string::npos);
+}
+
 TEST(FigureSvg, ASpikeIsCutSoThatBarsStayVisible) {
   Figure figure = small();
   figure.lines[0].y = {0, 1000, 0};
