@@ -107,6 +107,15 @@ int execute(const Flags& flags) {
   return 0;
 }
 
+/// The library would let -1 wrap around to the greatest number.
+const CLI::Validator kNotNegative(
+    [](const std::string& given) {
+      return given.starts_with('-')
+                 ? fmt::format("{} is negative; give a whole number from 0", core::quoted(given))
+                 : std::string();
+    },
+    "");
+
 void add_data_options(CLI::App& command, Flags& flags) {
   auto& study = flags.study;
   command
@@ -116,13 +125,17 @@ void add_data_options(CLI::App& command, Flags& flags) {
   command.add_flag("--together", study.together, "All inputs as one stream");
   command.add_flag("--in-order", study.in_order, "Rows as they stand, instead of shuffled");
   command.add_option("--seed", study.seed, "Seed of the order and of everything drawn")
+      ->check(kNotNegative)
       ->capture_default_str();
   command.add_option("--cap", flags.cap, "Limit in tokens of a request that names none")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
-  command.add_option("--answers", study.answers,
-                     "At most so many answers of each model to each prompt; 0: all");
-  command.add_option("--skip", study.skip, "Rows to learn from before scoring begins");
+  command
+      .add_option("--answers", study.answers,
+                  "At most so many answers of each model to each prompt; 0: all")
+      ->check(kNotNegative);
+  command.add_option("--skip", study.skip, "Rows to learn from before scoring begins")
+      ->check(kNotNegative);
 }
 
 void add_experiment_options(CLI::App& command, Flags& flags) {
@@ -140,6 +153,7 @@ void add_experiment_options(CLI::App& command, Flags& flags) {
   command
       .add_option("--other-rows", flags.left.other_rows,
                   "Rows of the other models to learn before; 0: all")
+      ->check(kNotNegative)
       ->capture_default_str();
   command
       .add_option("--poison", flags.study.poisons,
