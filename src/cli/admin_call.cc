@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "tailrace/core/printable.h"
 #include "tailrace/net/event_loop.h"
 #include "tailrace/net/http_client.h"
 #include "tailrace/net/stream.h"
@@ -128,15 +129,8 @@ std::optional<double> number_of(const json::value& value) {
   return value.to_number<double>();
 }
 
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-
 std::string text(const json::value& value) {
-  if (const auto* s = value.if_string()) return printable(std::string(s->data(), s->size()));
+  if (const auto* s = value.if_string()) return core::printable({s->data(), s->size()});
   if (value.is_null()) return "-";
   if (value.is_double()) return fmt::format("{:.4g}", value.get_double());
   return json::serialize(value);

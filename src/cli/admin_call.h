@@ -39,9 +39,7 @@ const boost::json::value& at(const boost::json::object& object, std::string_view
 const boost::json::object& object_of(const boost::json::value& value);
 /// The value as a number, or nothing.
 std::optional<double> number_of(const boost::json::value& value);
-/// A value for a terminal: control characters replaced, numbers to four digits, "-" for null.
+/// A value for a terminal: what would steer it written out, numbers to four digits, "-" for null.
 std::string text(const boost::json::value& value);
-/// What a client sent may hold what a terminal would obey.
-std::string printable(std::string text);
 
 }  // namespace tailrace::cli

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
 
 namespace {
@@ -81,7 +82,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     if (!meant.empty()) what += fmt::format("; did you mean {}?", meant);
     break;
   }
-  return fmt::format("{}: {} ({} --help lists all)\n", name, what, name);
+  return fmt::format("{}: {} ({} --help lists all)\n", name, tailrace::core::printable(what), name);
 }
 
 /// A closed standard stream would give its number to the next file that is opened. Writing to a
@@ -129,8 +130,8 @@ int main(int argc, char** argv) {
   add_fit(app, exit_code);
   add_version(app, exit_code);
   if (argc > 1 && names_no_command(app, argv[1])) {
-    fmt::print(stderr, "tailrace: there is no command \"{}\"; tailrace --help lists them\n",
-               argv[1]);
+    fmt::print(stderr, "tailrace: there is no command {}; tailrace --help lists them\n",
+               tailrace::core::quoted(argv[1]));
     return kExitUsage;
   }
   try {

@@ -10,6 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/utf8.h"
+#include "tailrace/core/printable.h"
+
 namespace tailrace::core {
 namespace {
 
@@ -26,28 +29,6 @@ std::optional<T> parse_whole(std::string_view text) {
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (ec != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
   return value;
-}
-
-/// Length of the UTF-8 character that begins at `at`; 0 if it is none.
-std::size_t character_bytes(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  if (lead < 0x80) return 1;
-  const std::size_t bytes = lead >= 0xF0 && lead <= 0xF4  ? 4
-                            : lead >= 0xE0 && lead < 0xF0 ? 3
-                            : lead >= 0xC2 && lead < 0xE0 ? 2
-                                                          : 0;
-  if (bytes == 0 || at + bytes > text.size()) return 0;
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and what lies beyond U+10FFFF.
-  const unsigned char second = byte(at + 1);
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second >= 0xA0) ||
-      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second >= 0x90)) {
-    return 0;
-  }
-  return bytes;
 }
 
 Error system_error(std::string_view what, const std::string& path) {
@@ -141,17 +122,12 @@ std::string_view utf8_prefix(std::string_view text, std::size_t max_bytes) {
 
 std::string quoted(std::string_view text, std::size_t max_bytes) {
   const bool cut = text.size() > max_bytes;
-  std::string out = "\"";
+  std::string escaped;
   for (const char c : utf8_prefix(text, max_bytes)) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
   }
+  std::string out = "\"" + printable(escaped);
   out += cut ? "…\"" : "\"";
   return out;
 }

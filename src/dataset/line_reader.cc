@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dataset/unpack.h"
-#include "tailrace/core/text.h"
+#include "tailrace/core/printable.h"
 
 namespace tailrace::dataset {
 namespace {
@@ -94,11 +94,11 @@ LineReader::~LineReader() = default;
 Result<LineReader> LineReader::open(const std::string& path, std::size_t max_line_bytes) {
   const bool standard_input = path == "-";
   const int fd = standard_input ? 0 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::string name = standard_input ? "standard input" : core::printable(path);
   if (fd < 0) {
     return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal,
-                fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+                fmt::format("{}: cannot open: {}", name, std::strerror(errno)));
   }
-  std::string name = standard_input ? "standard input" : path;
   auto stream = unpack_descriptor(fd);
   if (!stream) return fail(stream.error().with_context(name + ": cannot read"));
   auto impl = std::make_unique<Impl>();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
 #include "tailrace/report/table.h"
 
@@ -38,7 +39,7 @@ class Object {
 
   static std::string quote(std::string_view value) {
     const std::string valid = core::valid_utf8(value);
-    return boost::json::serialize(boost::json::string(valid.data(), valid.size()));
+    return core::printable(boost::json::serialize(boost::json::string(valid.data(), valid.size())));
   }
 
  private:

@@ -12,6 +12,7 @@
 
 #include "evaluate/length_tables.h"
 #include "evaluate/row_maker.h"
+#include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
 #include "tailrace/dataset/json_lines.h"
 
@@ -341,7 +342,8 @@ Result<void> read_folder(const fs::path& folder, const ReadOptions& options, Row
   std::sort(files.begin(), files.end());
   if (files.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                folder.string() + ": holds no file of rows (*.jsonl or *.csv, packed or not)");
+                core::printable(folder.string()) +
+                    ": holds no file of rows (*.jsonl or *.csv, packed or not)");
   }
   for (const auto& file : files) {
     if (auto read = read_file(file, options, rows); !read) return read;
@@ -365,14 +367,16 @@ Result<RowSet> read_rows(const std::string& path, const ReadOptions& options) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!standard_input && !fs::exists(status)) {
-    return fail(ErrorCode::kNotFound, fmt::format("{}: no such file or folder", path));
+    return fail(ErrorCode::kNotFound,
+                fmt::format("{}: no such file or folder", core::printable(path)));
   }
   const auto read = !standard_input && fs::is_directory(status) ? read_folder(path, options, rows)
                                                                 : read_file(path, options, rows);
   if (!read) return fail(read.error());
   if (set.rows.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: holds no rows; {}", standard_input ? set.name : path, kShapes));
+                fmt::format("{}: holds no rows; {}",
+                            core::printable(standard_input ? set.name : path), kShapes));
   }
   return set;
 }

@@ -254,3 +254,19 @@ def test_rows_recorded_as_the_page_says_are_read(tmp_path, monkeypatch):
     done = evaluate("requests.jsonl", "--predictor", "global")
     assert done.returncode == 0 and done.stderr == ""
     assert "requests: 2 rows, 1 model, 1 pair of prompt and model, 1 answer cut" in done.stdout
+
+
+@pytest.mark.parametrize("flag", ["--seed", "--answers", "--skip", "--other-rows"])
+def test_a_negative_number_is_refused_instead_of_wrapping_around(flag):
+    done = evaluate(REQUESTS, "--predictor", "prior", flag, "-1")
+    assert done.returncode == 2 and done.stdout == ""
+    assert flag in done.stderr and '"-1" is negative; give a whole number from 0' in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_file_name_cannot_steer_the_terminal(tmp_path):
+    name = tmp_path / "evil\x1b[31m\u202ex.jsonl"
+    name.write_text('{"prompt": 1}\n')
+    for path in (name, tmp_path / "absent\x1b[31m\u202ex.jsonl"):
+        done = evaluate(path)
+        assert done.returncode == 2 and "\x1b" not in done.stderr and "\u202e" not in done.stderr
+        assert "\\x1b[31m\\u202ex.jsonl" in done.stderr

@@ -183,7 +183,7 @@ def test_csv_forms_give_the_same_fits(recording, tmp_path):
     (b"\x00\x01\x02\xff\xfe", "line 1"),
     (b"id,length\na,5\nb,6\na,7\n", "sort the file"),
     (b"id,length\na,nan\n", "length"),
-    (b"id,length\na,5,6\n", "3 cells"),
+    (b"id,length\na,5,6\n", "more than 2 cells"),
     (b'id,length\n"a,5\n', "never closed"),
     (b'{"a":' * 5000 + b"1" + b"}" * 5000, "nested too deep"),
 ])
@@ -239,6 +239,25 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         return usage.ru_maxrss
 
     assert peak_kb(40) < peak_kb(2) + 12_000
+
+
+def test_a_file_name_cannot_steer_the_terminal(tmp_path):
+    bad = tmp_path / "evil\x1b[31m\u009b\u202ex"
+    bad.write_text("id,length\na,nan\n")
+    for path in (bad, tmp_path / "absent\x1b[31m\u009b\u202ex"):
+        assert "\\x1b[31m\\u009b\\u202ex" in refused(fit(path))
+
+
+def test_ids_in_the_document_cannot_steer_the_terminal(tmp_path):
+    ids = ["\u009b31m", "\x7f", "\u202e", "\x1b[31m", "é"]
+    path = tmp_path / "runs.jsonl"
+    path.write_text(lines(*({"id": i, "lengths": [3, 5, 8]} for i in ids)))
+    done = fit(path, "--json")
+    assert [prompt["id"] for prompt in json.loads(done.stdout)["prompts"]] == ids
+    text = done.stdout.decode()
+    assert "\\u009b31m" in text and "\\u007f" in text and "é" in text
+    assert not any(c in text for c in "\u009b\x7f\u202e\x1b")
+    assert not any(c in fit(path).stdout.decode() for c in "\u009b\x7f\u202e\x1b")
 
 
 def test_the_plot_is_a_drawing_of_that_prompt(recording, tmp_path):

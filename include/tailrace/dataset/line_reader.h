@@ -39,7 +39,7 @@ class LineReader {
 
   /// Of the line that `next` returned last; 0 before the first.
   std::uint64_t line_number() const;
-  /// The path as given, or "standard input".
+  /// For messages: the path, without what would steer a terminal, or "standard input".
   const std::string& name() const;
   /// An error of the caller's about the current line: "FILE: line 12: what".
   Error at_line(ErrorCode code, std::string_view what) const;
