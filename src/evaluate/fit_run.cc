@@ -53,11 +53,14 @@ class Pipeline {
     for (std::thread& worker : workers_) worker.join();
   }
 
-  // Only the owner changes `slots_`' size, so it may look without the lock.
-  bool full() const { return slots_.size() >= capacity_; }
+  // Only the owner changes `slots_`' size and `lengths_`, so it may look without the lock.
+  bool full() const {
+    return slots_.size() >= capacity_ || (!empty() && lengths_ >= options_.lengths_under_way);
+  }
   bool empty() const { return slots_.empty(); }
 
   void push(dataset::Sample sample) {
+    lengths_ += sample.lengths.size();
     {
       const std::lock_guard lock(mutex_);
       slots_.push_back(std::make_unique<Slot>(std::move(sample)));
@@ -72,13 +75,16 @@ class Pipeline {
     const std::unique_ptr<Slot> slot = std::move(slots_.front());
     slots_.pop_front();
     --next_;
+    lengths_ -= slot->lengths;
     return std::move(*slot->result);
   }
 
  private:
   struct Slot {
-    explicit Slot(dataset::Sample given) : sample(std::move(given)) {}
+    explicit Slot(dataset::Sample given)
+        : sample(std::move(given)), lengths(sample.lengths.size()) {}
     dataset::Sample sample;
+    std::size_t lengths;
     std::optional<Result<PromptFit>> result;
   };
 
@@ -107,7 +113,8 @@ class Pipeline {
   std::condition_variable work_there_;
   std::condition_variable front_done_;
   std::deque<std::unique_ptr<Slot>> slots_;
-  std::size_t next_ = 0;  ///< of `slots_`, the first that no worker has taken
+  std::size_t lengths_ = 0;  ///< of all `slots_`
+  std::size_t next_ = 0;     ///< of `slots_`, the first that no worker has taken
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tailrace/core/rng.h"
+#include "tailrace/core/text.h"
 #include "tailrace/evaluate/fit_document.h"
 #include "tailrace/evaluate/fit_plot.h"
 #include "tailrace/evaluate/fit_summary.h"
@@ -87,6 +89,28 @@ TEST(FitRun, HandsPromptsOverInTheOrderOfTheInput) {
   });
   EXPECT_TRUE(done.has_value());
   EXPECT_EQ(next, 200);
+}
+
+TEST(FitRun, ReadsNoPromptAheadWhileEnoughLengthsAreUnderWay) {
+  const std::string folder = testing::TempDir();
+  const std::string one = folder + "tailrace_fit_run_one.jsonl";
+  const std::string two = folder + "tailrace_fit_run_two.jsonl";
+  std::filesystem::remove(two);
+  ASSERT_TRUE(core::write_file_atomically(one, recording(1, 20)));
+  // Each file is opened when its turn comes: were it read ahead, the second would not be there.
+  dataset::SampleReader reader({one, two});
+  FitRunOptions options;
+  options.threads = 4;
+  options.lengths_under_way = 20;
+  int prompts = 0;
+  const auto done = fit_run(reader, options, [&](const PromptFit&) -> Result<void> {
+    ++prompts;
+    return core::write_file_atomically(two, recording(1, 20));
+  });
+  EXPECT_TRUE(done.has_value()) << done.error().message;
+  EXPECT_EQ(prompts, 2);
+  std::filesystem::remove(one);
+  std::filesystem::remove(two);
 }
 
 TEST(FitRun, PromptsBeforeABadRecordAreHandedOverAndThenTheErrorIsNamed) {

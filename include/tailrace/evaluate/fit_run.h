@@ -46,6 +46,9 @@ struct FitRunOptions {
   int bootstrap = 0;  ///< resamples behind each p-value; 0: tables alone
   std::uint64_t seed = 0;
   int threads = 1;
+  /// With so many lengths under way no prompt is read ahead, whatever the threads: memory stays
+  /// within these and one prompt more. 128 MiB of doubles.
+  std::size_t lengths_under_way = std::size_t{16} << 20;
   /// Judges every law on the half of a prompt's lengths that it was not fitted to, where there are
   /// at least `holdout_min` and the prompt counts.
   bool holdout = false;
