@@ -9,6 +9,7 @@
 
 #include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
+#include "tailrace/length/binned.h"
 #include "tailrace/report/table.h"
 
 namespace tailrace::evaluate {
@@ -74,6 +75,14 @@ void add_parameters(Object& out, Family family, const std::optional<length::Leng
   }
   for (const length::Parameter& parameter : law->parameters()) {
     out.number(parameter.name, parameter.value);
+  }
+  if (const length::Binned* bins = law->as_binned()) {
+    std::string masses;
+    for (std::size_t i = 0; i <= bins->edges().size(); ++i) {
+      masses += fmt::format("{}{}", i == 0 ? "" : ",", bins->mass(i));
+    }
+    out.raw("edges", fmt::format("[{}]", fmt::join(bins->edges(), ",")));
+    out.raw("masses", "[" + masses + "]");
   }
   if (const length::Mixture* parts = law->as_mixture()) {
     for (const auto& [name, part] :
@@ -388,8 +397,9 @@ std::string prompt_text(const PromptFit& prompt) {
   for (const length::FittedFamily& fitted : prompt.fit.fits) {
     if (!fitted.fit.law) continue;
     table.add_row({fitted.fit.law->describe(), fmt::format("{:.2f}", fitted.fit.loglik),
-                   fmt::format("{:.2f}", fitted.fit.aic), figure_or_dash(fitted.ks_d),
-                   p_value_text(fitted.ks_p), p_value_text(fitted.ks_p_fitted)});
+                   std::isfinite(fitted.fit.aic) ? fmt::format("{:.2f}", fitted.fit.aic) : "-",
+                   figure_or_dash(fitted.ks_d), p_value_text(fitted.ks_p),
+                   p_value_text(fitted.ks_p_fitted)});
   }
   out += table.text();
   for (const length::FittedFamily& fitted : prompt.fit.fits) {

@@ -1,6 +1,7 @@
 #include "tailrace/evaluate/fit_summary.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tailrace/report/summary.h"
 
@@ -105,7 +106,8 @@ void FitSummary::add_passes(const PromptFit& prompt) {
     const length::FittedFamily& fitted = prompt.fit.fits[i];
     const bool has_law = fitted.fit.law.has_value();
     if (!has_law) ++families[i].degenerate;
-    if (has_law && (best == nullptr || fitted.fit.aic < best->fit.aic)) {
+    if (has_law && std::isfinite(fitted.fit.aic) &&
+        (best == nullptr || fitted.fit.aic < best->fit.aic)) {
       best = &fitted;
       best_at = i;
     }
@@ -117,7 +119,7 @@ void FitSummary::add_passes(const PromptFit& prompt) {
       count(passes->naive, fitted.ks_p, level_);
       // A family without a null law in the tables is not tested by them.
       if (table) count(passes->table, has_law ? table : std::nullopt, level_);
-      if (bootstrapped_) {
+      if (bootstrapped_ && families[i].family != length::Family::kBinned) {
         count(passes->bootstrap, fitted.by_bootstrap ? fitted.ks_p_fitted : std::nullopt, level_);
       }
     }

@@ -2,8 +2,44 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+#include <limits>
+
 namespace tailrace::length {
 namespace {
+
+/// The law of `fit_bins`, measured as the others are: a density per token, the survival at the cap.
+Result<FamilyFit> fit_bins_too(const LengthSample& sample) {
+  Result<LengthLaw> law = fit_bins(sample);
+  if (!law) return fail(law.error());
+  FamilyFit fit;
+  fit.family = Family::kBinned;
+  for (const double length : sample.lengths) {
+    const bool cut = sample.cap && length >= *sample.cap;
+    fit.loglik += std::log(cut ? law->survival(length) : law->density(length));
+  }
+  fit.aic = fit.bic = std::numeric_limits<double>::quiet_NaN();
+  fit.law = std::move(*law);
+  return fit;
+}
+
+/// In the order asked for.
+Result<std::vector<FamilyFit>> fit_all(const LengthSample& sample, std::span<const Family> families,
+                                       const FitOptions& options) {
+  std::vector<Family> likeliest;
+  for (const Family family : families) {
+    if (family != Family::kBinned) likeliest.push_back(family);
+  }
+  auto fits = fit_families(likeliest, sample, options);
+  if (!fits) return fail(fits.error());
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    if (families[i] != Family::kBinned) continue;
+    auto bins = fit_bins_too(sample);
+    if (!bins) return fail(bins.error());
+    fits->insert(fits->begin() + static_cast<std::ptrdiff_t>(i), std::move(*bins));
+  }
+  return fits;
+}
 
 /// Everything about one fit that has a law.
 FittedFamily measure(const LengthSample& sample, const SampleShape& shape, FamilyFit fit,
@@ -16,7 +52,8 @@ FittedFamily measure(const LengthSample& sample, const SampleShape& shape, Famil
   out.ks_p = ks_p_value(ks, shape.n);
   out.ad = ad;
   std::optional<BootstrapP> p;
-  if (bootstrap > 0) p = bootstrap_p_values(sample, fit, options, bootstrap, rng);
+  if (bootstrap > 0 && fit.family != Family::kBinned)
+    p = bootstrap_p_values(sample, fit, options, bootstrap, rng);
   if (p) {
     out.ks_p_fitted = p->ks;
     out.ad_p_fitted = p->ad;
@@ -33,7 +70,7 @@ FittedFamily measure(const LengthSample& sample, const SampleShape& shape, Famil
 
 Result<SampleFit> fit_sample(const LengthSample& sample, std::span<const Family> families,
                              const FitOptions& options, int bootstrap, const Rng& rng) {
-  Result<std::vector<FamilyFit>> fits = fit_families(families, sample, options);
+  Result<std::vector<FamilyFit>> fits = fit_all(sample, families, options);
   if (!fits) return fail(fits.error());
   SampleFit out;
   out.id = sample.id;

@@ -241,6 +241,22 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     assert peak_kb(40) < peak_kb(2) + 12_000
 
 
+@pytest.mark.parametrize("families", ["binned", "binned,log-t", "gamma,binned"])
+def test_bins_are_fitted_beside_the_laws(recording, families):
+    result = document(recording, "--family", families, "--bootstrap", 5)
+    for prompt in result["prompts"]:
+        assert list(prompt["fits"]) == families.split(",")
+        bins = prompt["fits"]["binned"]
+        assert len(bins["masses"]) == len(bins["edges"]) + 1 < 1000 and sum(bins["masses"]) == pytest.approx(1)
+        assert bins["loglik"] < 0 and 0 < bins["ks_d"] < 0.5
+        assert all(bins[key] is None for key in ("aic", "bic", "ks_p_fitted", "ad_p_fitted", "p_fitted_by", "degenerate"))
+    summary = result["summary"]
+    assert summary["best_by_aic"]["binned"]["prompts"] == 0 and summary["passes"]["binned"]["bootstrap"]["rate"] is None
+    assert sum(best["prompts"] for best in summary["best_by_aic"].values()) == (0 if families == "binned" else 40)
+    text = fit(recording, "--family", families).stdout.decode()
+    assert "binned" in text and "nan" not in text
+
+
 def test_a_file_name_cannot_steer_the_terminal(tmp_path):
     bad = tmp_path / "evil\x1b[31m\u009b\u202ex"
     bad.write_text("id,length\na,nan\n")

@@ -84,6 +84,27 @@ TEST(SampleFit, ReportsAnAtomAsDegenerateAndFitsWhatCanBeFitted) {
   EXPECT_TRUE(fit.fits[1].ks_d);
 }
 
+TEST(SampleFit, PutsBinsInTheirPlaceWithTheirLikelihoodAndNoFittedPValue) {
+  const Family families[] = {Family::kBinned, Family::kLogT};
+  const LengthSample cut = answers(60, 150);
+  const SampleFit fit = fit_sample(cut, families, {}, 20, Rng(1)).value();
+  ASSERT_EQ(fit.fits.size(), 2u);
+  const FittedFamily& bins = fit.fits[0];
+  ASSERT_EQ(bins.fit.family, Family::kBinned);
+  EXPECT_EQ(fit.fits[1].fit.family, Family::kLogT);
+  EXPECT_EQ(*bins.fit.law, fit_bins(cut).value());
+  double loglik = 0;
+  for (const double length : cut.lengths) {
+    loglik += std::log(length == 150 ? bins.fit.law->survival(150) : bins.fit.law->density(length));
+  }
+  EXPECT_DOUBLE_EQ(bins.fit.loglik, loglik);
+  EXPECT_GT(bins.fit.loglik, fit.fits[1].fit.loglik) << "a table follows the sample more closely";
+  EXPECT_TRUE(std::isnan(bins.fit.aic) && std::isnan(bins.fit.bic));
+  EXPECT_EQ(bins.ks_d.value(), ks_distance(cut, *bins.fit.law));
+  EXPECT_FALSE(bins.ks_p_fitted || bins.ad_p_fitted || bins.by_bootstrap);
+  EXPECT_TRUE(fit.fits[1].by_bootstrap);
+}
+
 TEST(SampleFit, RefusesWhatCannotBeALength) {
   const LengthSample sample{"bad", {12, -3}, std::nullopt};
   const auto fit = fit_sample(sample, kAll, {}, 0, Rng(1));

@@ -16,7 +16,9 @@
 
 namespace tailrace::length {
 
-/// One family's fit and how well it does. Only `fit` is there where the likelihood has no maximum.
+/// One family's fit and how well it does. Bins have no fitted p-values and, as they are smoothed
+/// and no maximum of a likelihood, NaN for AIC and BIC. Only `fit` is there where the likelihood
+/// has no maximum.
 struct FittedFamily {
   FamilyFit fit;
   std::optional<double> ks_d;         ///< Kolmogorov-Smirnov distance
