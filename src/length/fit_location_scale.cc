@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 namespace tailrace::length {
 namespace {
@@ -9,6 +11,11 @@ namespace {
 constexpr double kRounding = 1e-15;   // of each term
 constexpr int kReweightings = 6;      // before Newton's method: they come near from anywhere
 constexpr double kQuartileOfT = 0.7;  // roughly, of the standard t and normal laws
+// Below one degree of freedom every cluster may hold a maximum.
+constexpr double kManyMaxima = 1;
+constexpr std::size_t kClustersOfOneSize = 3;
+constexpr double kNextSize = 1.5;   // from one size of cluster to the next
+constexpr double kAtomWidth = 0.1;  // the sigma at identical values, of the gap beside them
 
 /// Logarithms shifted to a centre, so that tight samples keep their digits.
 class Likelihood {
@@ -99,6 +106,71 @@ LocationScale reweighted(const WeightedLogs& data, const LogKernel& kernel, Loca
   return at;
 }
 
+/// Mean and standard deviation, the censored ones as if at the cap. Sigma may come out as 0.
+LocationScale moments(const WeightedLogs& data) {
+  const double total = data.observed + data.censored;
+  const double centre = data.logs.front();  // one of the values: the variance keeps its digits
+  double sum = 0, squares = 0;
+  const auto add = [&](double log, double weight) {
+    const double away = log - centre;
+    sum += weight * away;
+    squares += weight * away * away;
+  };
+  for (std::size_t i = 0; i < data.logs.size(); ++i) add(data.logs[i], data.weights[i]);
+  if (data.censored > 0) add(data.log_cap, data.censored);
+  const double mean = sum / total;
+  return {centre + mean, std::sqrt(std::max(0.0, squares / total - mean * mean)), 0};
+}
+
+/// The tightest clusters of several sizes, the censored lengths as if at the cap. A cluster's gain
+/// from a smaller sigma pays for the rest where it holds about nu/(nu + 1) of all (fit.h), so sizes
+/// run from there to the whole sample.
+std::vector<LocationScale> cluster_starts(const WeightedLogs& data, double nu) {
+  std::vector<double> logs(data.logs.begin(), data.logs.end());
+  std::vector<double> weights(data.weights.begin(), data.weights.end());
+  if (data.censored > 0) {
+    logs.push_back(data.log_cap);
+    weights.push_back(data.censored);
+  }
+  struct Window {
+    double width = 0;
+    std::size_t first = 0, last = 0;
+  };
+  std::vector<LocationScale> starts;
+  for (double share = nu / (nu + 1); share < 1; share *= kNextSize) {
+    const double least = share * (data.observed + data.censored);
+    std::vector<Window> windows;  // the narrowest from each first value
+    double inside = 0;
+    for (std::size_t first = 0, next = 0; first < logs.size(); ++first) {
+      while (next < logs.size() && inside < least) inside += weights[next++];
+      if (inside < least) break;
+      windows.push_back({logs[next - 1] - logs[first], first, next - 1});
+      inside -= weights[first];
+    }
+    std::stable_sort(windows.begin(), windows.end(),
+                     [](const Window& a, const Window& b) { return a.width < b.width; });
+    std::vector<Window> chosen;
+    for (const Window& window : windows) {
+      if (chosen.size() == kClustersOfOneSize) break;
+      const bool apart = std::all_of(chosen.begin(), chosen.end(), [&window](const Window& other) {
+        return window.last < other.first || other.last < window.first;
+      });
+      if (apart) chosen.push_back(window);
+    }
+    for (const Window& window : chosen) {
+      double gap = std::numeric_limits<double>::infinity();
+      if (window.first > 0) gap = logs[window.first] - logs[window.first - 1];
+      if (window.last + 1 < logs.size()) {
+        gap = std::min(gap, logs[window.last + 1] - logs[window.last]);
+      }
+      const double sigma = window.width > 0 ? 0.5 * window.width : kAtomWidth * gap;
+      if (!std::isfinite(sigma)) continue;  // one value is the whole sample
+      starts.push_back({logs[window.first] + 0.5 * window.width, sigma, 0});
+    }
+  }
+  return starts;
+}
+
 }  // namespace
 
 WeightedLogs weighted(const PreparedSample& sample) {
@@ -114,26 +186,60 @@ LocationScale fit_location_scale_from(const WeightedLogs& data, const LogKernel&
   return {centre + peak.a, std::exp(peak.b), peak.value};
 }
 
-LocationScale fit_location_scale(const WeightedLogs& data, const LogKernel& kernel) {
+namespace {
+
+void keep_higher(LocationScale& best, const LocationScale& other) {
+  if (!(best.loglik >= other.loglik)) best = other;
+}
+
+double loglik_at(const WeightedLogs& data, const LogKernel& kernel, const LocationScale& at) {
+  double value = -data.observed * std::log(at.sigma);
+  const auto standard = [&at](double log) { return (log - at.mu) / at.sigma; };
+  for (std::size_t i = 0; i < data.logs.size(); ++i) {
+    value += data.weights[i] * kernel.density(standard(data.logs[i])).value;
+  }
+  if (data.censored > 0) value += data.censored * kernel.survival(standard(data.log_cap)).value;
+  return value;
+}
+
+/// What log-normal would answer: one maximum, whatever is censored.
+LocationScale normal_fit(const WeightedLogs& data) {
+  const LocationScale start = moments(data);
+  if (data.censored == 0 || !(start.sigma > 0)) return start;
+  return fit_location_scale_from(data, LogKernel(kNormalNu), start);
+}
+
+/// From the quartiles of all, and with censored lengths from those of the others too: the bulk may
+/// lie below the cap or beyond it.
+LocationScale from_the_middle(const WeightedLogs& data, const LogKernel& kernel) {
   const LocationScale start = rough_start(data);
   if (data.censored == 0) {
-    LocationScale best = fit_location_scale_from(data, kernel, reweighted(data, kernel, start));
-    if (kernel.nu() >= 1) return best;
-    // Below one degree of freedom there may be a maximum at every cluster.
-    for (const double share : {0.1, 0.3, 0.7, 0.9}) {
-      const LocationScale other =
-          fit_location_scale_from(data, kernel, {quantile(data, share), start.sigma, 0});
-      if (other.loglik > best.loglik) best = other;
-    }
-    return best;
+    return fit_location_scale_from(data, kernel, reweighted(data, kernel, start));
   }
   LocationScale best = fit_location_scale_from(data, kernel, start);
-  // With censored lengths the bulk may lie below the cap or beyond it.
   const WeightedLogs below{data.logs, data.weights, data.observed, 0, 0};
   LocationScale lower = rough_start(below);
   if (!(lower.sigma > 0)) lower.sigma = 0.1 * start.sigma;
-  const LocationScale other = fit_location_scale_from(data, kernel, lower);
-  return other.loglik > best.loglik ? other : best;
+  keep_higher(best, fit_location_scale_from(data, kernel, lower));
+  return best;
+}
+
+}  // namespace
+
+LocationScale fit_location_scale(const WeightedLogs& data, const LogKernel& kernel) {
+  LocationScale best = from_the_middle(data, kernel);
+  if (kernel.nu() < kManyMaxima) {
+    for (const LocationScale& start : cluster_starts(data, kernel.nu())) {
+      keep_higher(best, fit_location_scale_from(data, kernel, start));
+    }
+  }
+  // The quartiles of a sample with a tight cluster may start so narrow that a nearly normal law
+  // does not get away from there. What fits a normal law is then far better, and never worse.
+  const LocationScale wide = kernel.normal() ? moments(data) : normal_fit(data);
+  if (wide.sigma > 0 && best.loglik < loglik_at(data, kernel, wide)) {
+    keep_higher(best, fit_location_scale_from(data, kernel, wide));
+  }
+  return best;
 }
 
 }  // namespace tailrace::length

@@ -27,8 +27,9 @@ struct LocationScale {
   double loglik = 0;  ///< of the logarithms: without −ln x
 };
 
-/// The highest maximum found from deterministic starts: for nu ≥ 1 and nothing censored there is
-/// only one.
+/// The highest maximum found from a fixed set of starts. For nu ≥ 1 and nothing censored there is
+/// only one; below, one may lie at every cluster, and the tightest of each size are tried. Never
+/// below what any start has, nor what the likeliest normal law's location and scale have here.
 LocationScale fit_location_scale(const WeightedLogs& data, const LogKernel& kernel);
 
 /// The maximum reached from `start`, within the box of (mu, ln sigma).
