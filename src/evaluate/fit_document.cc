@@ -429,8 +429,7 @@ std::string summary_text(const FitSummary& summary) {
   left_out(summary.capped, capped);
   if (summary.degenerate > 0) {
     out += fmt::format(
-        "{} {} so many identical lengths that log-t has no maximum (sigma goes to "
-        "0)\n",
+        "{} {} no likeliest log-t law: too many identical lengths, or all at the cap\n",
         counted(summary.degenerate, "prompt"), summary.degenerate == 1 ? "has" : "have");
   }
   if (summary.piled_prompts > 0) {

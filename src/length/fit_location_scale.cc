@@ -13,8 +13,8 @@ constexpr int kReweightings = 6;      // before Newton's method: they come near 
 constexpr double kQuartileOfT = 0.7;  // roughly, of the standard t and normal laws
 // Below one degree of freedom every cluster may hold a maximum.
 constexpr double kManyMaxima = 1;
-constexpr std::size_t kClustersOfOneSize = 3;
-constexpr double kNextSize = 1.5;   // from one size of cluster to the next
+constexpr std::size_t kClustersOfOneSize = 5;
+constexpr double kNextSize = 1.3;   // from one size of cluster to the next
 constexpr double kAtomWidth = 0.1;  // the sigma at identical values, of the gap beside them
 
 /// Logarithms shifted to a centre, so that tight samples keep their digits.
@@ -147,8 +147,9 @@ std::vector<LocationScale> cluster_starts(const WeightedLogs& data, double nu) {
       windows.push_back({logs[next - 1] - logs[first], first, next - 1});
       inside -= weights[first];
     }
-    std::stable_sort(windows.begin(), windows.end(),
-                     [](const Window& a, const Window& b) { return a.width < b.width; });
+    std::sort(windows.begin(), windows.end(), [](const Window& a, const Window& b) {
+      return a.width < b.width || (a.width == b.width && a.first < b.first);
+    });
     std::vector<Window> chosen;
     for (const Window& window : windows) {
       if (chosen.size() == kClustersOfOneSize) break;
@@ -233,8 +234,8 @@ LocationScale fit_location_scale(const WeightedLogs& data, const LogKernel& kern
       keep_higher(best, fit_location_scale_from(data, kernel, start));
     }
   }
-  // The quartiles of a sample with a tight cluster may start so narrow that a nearly normal law
-  // does not get away from there. What fits a normal law is then far better, and never worse.
+  // The quartiles of a sample with a tight cluster are a poor start for a nearly normal law: from
+  // there the way is long. What fits a normal law is then far better, and never much worse.
   const LocationScale wide = kernel.normal() ? moments(data) : normal_fit(data);
   if (wide.sigma > 0 && best.loglik < loglik_at(data, kernel, wide)) {
     keep_higher(best, fit_location_scale_from(data, kernel, wide));

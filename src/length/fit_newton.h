@@ -84,6 +84,7 @@ Peak climb(F&& shape, double a, double b, const Box& box = {},
   LocalShape here = shape(a, b);
   int steps = 0;
   int drowned_steps = 0;
+  double longest = newton::kLargestStep;
   for (; steps < most_steps; ++steps) {
     const bool free_a =
         !((a <= box.low_a && here.slope_a < 0) || (a >= box.high_a && here.slope_a > 0));
@@ -93,9 +94,10 @@ Peak climb(F&& shape, double a, double b, const Box& box = {},
     if (!std::isfinite(step.a) || !std::isfinite(step.b)) break;
     const double size = std::max(std::fabs(step.a), std::fabs(step.b));
     const bool last = size < newton::kSmallestStep;
-    if (size > newton::kLargestStep) {
-      step.a *= newton::kLargestStep / size;
-      step.b *= newton::kLargestStep / size;
+    const bool cut = size > longest;
+    if (cut) {
+      step.a *= longest / size;
+      step.b *= longest / size;
     }
     // Where the promised gain drowns in rounding, values no longer tell good steps from bad ones: a
     // few more whole steps, and no search.
@@ -115,6 +117,8 @@ Peak climb(F&& shape, double a, double b, const Box& box = {},
         b = next_b;
         here = next;
         moved = true;
+        // A long ridge: what is far in units of a narrow scale is reached by ever longer steps.
+        longest = cut && i == 0 ? 2 * longest : newton::kLargestStep;
       }
     }
     if (last || !moved || drowned_steps == newton::kDrownedSteps) break;

@@ -66,6 +66,16 @@ FittedFamily measure(const LengthSample& sample, const SampleShape& shape, Famil
   return out;
 }
 
+/// As the log-t fit says, asked for or not.
+bool without_log_t(const LengthSample& sample, const std::vector<FamilyFit>& fits,
+                   const FitOptions& options) {
+  for (const FamilyFit& fit : fits) {
+    if (fit.family == Family::kLogT) return !fit.law;
+  }
+  const Result<FamilyFit> fit = fit_family(Family::kLogT, sample, options);
+  return fit && !fit->law;
+}
+
 }  // namespace
 
 Result<SampleFit> fit_sample(const LengthSample& sample, std::span<const Family> families,
@@ -75,7 +85,7 @@ Result<SampleFit> fit_sample(const LengthSample& sample, std::span<const Family>
   SampleFit out;
   out.id = sample.id;
   out.shape = describe_sample(sample);
-  out.degenerate = log_t_degenerate(sample, options.nu.value_or(options.nu_min));
+  out.degenerate = without_log_t(sample, *fits, options);
   for (FamilyFit& fit : *fits) {
     if (!fit.law) {
       out.fits.emplace_back().fit = std::move(fit);

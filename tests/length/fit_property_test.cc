@@ -191,6 +191,60 @@ RC_GTEST_PROP(FitProperty, NoLawAnywhereIsLikelierThanTheCensoredFit, ()) {
   }
 }
 
+/// Up to four clusters, some far tighter than others, cut or not: where there are many maxima.
+LengthSample clustered_sample() {
+  LengthSample sample{"clusters", {}, {}};
+  const int clusters = *rc::gen::inRange(1, 5);
+  std::vector<double> centre, width;
+  for (int i = 0; i < clusters; ++i) {
+    centre.push_back(real_in(2, 8));
+    width.push_back(std::pow(10, real_in(-9, 0.3)));
+  }
+  const bool whole = *rc::gen::arbitrary<bool>();
+  const int n = *rc::gen::inRange(2, 33);
+  for (int i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(*rc::gen::inRange(0, clusters));
+    const double length = std::exp(centre[at] + width[at] * real_in(-1, 1));
+    sample.lengths.push_back(whole ? std::ceil(length) : length);
+  }
+  if (*rc::gen::inRange(0, 4) > 0) {
+    sample.cap = sample.lengths[static_cast<std::size_t>(*rc::gen::inRange(0, n))];
+    for (double& length : sample.lengths) length = std::min(length, *sample.cap);
+  }
+  return sample;
+}
+
+RC_GTEST_PROP(FitProperty, NoLogTLawAnywhereIsLikelierAtAnyNu, ()) {
+  const LengthSample sample = clustered_sample();
+  show(sample);
+  std::vector<double> places = sample.lengths;
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  for (double& place : places) place = std::log(place);
+  for (std::size_t i = places.size() - 1; i > 0; --i) {
+    places.push_back(0.5 * (places[i] + places[i - 1]));
+  }
+  places.push_back(places.front() - 1);
+  places.push_back(std::log(*std::max_element(sample.lengths.begin(), sample.lengths.end())) + 1);
+  const FamilyFit normal = fit_family(Family::kLogNormal, sample).value();
+  for (const double nu : {0.2, 0.3, 0.5, 0.9, 3.5, 200.0, 1e6}) {
+    const FamilyFit fit = fit_family(Family::kLogT, sample, {.nu = nu}).value();
+    if (!fit.law) continue;
+    RC_LOG() << fit.law->describe() << ": " << fit.loglik << "\n";
+    const double allowed = fit.loglik + 1e-7 * (1 + std::fabs(fit.loglik));
+    const auto loglik = [&](double mu, double sigma) {
+      return loglik_of(LengthLaw::log_t(mu, sigma, nu).value(), sample);
+    };
+    for (const double mu : places) {
+      for (double sigma = 1e-9; sigma < 10; sigma *= 3) RC_ASSERT(loglik(mu, sigma) <= allowed);
+    }
+    if (normal.law) {
+      const auto p = normal.law->parameters();
+      RC_ASSERT(loglik(p[0].value, p[1].value) <= allowed);
+    }
+  }
+}
+
 // Free nu can only do better than any fixed one.
 RC_GTEST_PROP(FitProperty, FreeNuIsAtLeastAsLikelyAsAnyFixedNu, ()) {
   const LengthSample sample = plausible_sample();

@@ -236,6 +236,37 @@ TEST(FitDegenerate, AllAtTheCapHasNoMaximumInAnyFamily) {
   EXPECT_FALSE(log_t_degenerate(sample, 3.5)) << "bounded, only without a maximum";
 }
 
+TEST(Fit, BelowNuOneTheClusterAtTheCapIsFound) {
+  const LengthSample narrow{"p", {28, 31, 20, 41, 52, 2001, 2002, 2000, 2001, 2002}, 2002};
+  const FamilyFit found = fit(Family::kLogT, narrow, {.nu = 0.3});
+  EXPECT_NEAR(parameter(found, "mu"), 7.6014, 1e-4);
+  EXPECT_NEAR(parameter(found, "sigma"), 0.00052, 1e-5);
+  EXPECT_GT(found.loglik, -56.79);
+  const LengthSample half{
+      "q", {119, 88, 58, 142, 78, 142, 67, 63, 300, 302, 301, 301, 300, 301, 302}, 302};
+  EXPECT_GT(fit(Family::kLogT, half, {.nu = 0.5}).loglik, -84.94);
+}
+
+TEST(Fit, ANearlyNormalLogTGetsAwayFromATightCluster) {
+  // The quartiles of this sample are a few parts in ten million apart, its ends a factor of 2,000.
+  const LengthSample sample{
+      "tight",
+      {148.41315885518455, 253.4304316465158,   32.37900440770656,  148.4426157316563,
+       148.41315900461126, 148.46735624230305,  253.4304316465158,  148.4131591418421,
+       21.847032752071577, 0.10539520021419078, 239.6098687746324,  148.4131590743425,
+       148.44091014763256, 253.4304316465158,   148.4131590009864,  148.4131587346584,
+       148.41315922126404, 148.4131593704159,   23.009560090117077, 148.34129015122932,
+       148.47395338852033},
+      253.4304316465158};
+  const FamilyFit normal = fit(Family::kLogNormal, sample);
+  for (const double nu : {1e5, 3e5, 1e6, 1e9}) {
+    const FamilyFit found = fit(Family::kLogT, sample, {.nu = nu});
+    EXPECT_NEAR(found.loglik, normal.loglik, 100 / nu);
+    EXPECT_NEAR(parameter(found, "mu"), parameter(normal, "mu"), 100 / nu);
+    EXPECT_NEAR(parameter(found, "sigma"), parameter(normal, "sigma"), 200 / nu);
+  }
+}
+
 TEST(Fit, TwoLengthsHaveTheirMiddleAsCentre) {
   const LengthSample sample{"two", {10, 1000}, {}};
   for (const double nu : {1.0, 3.5, 50.0}) {

@@ -105,6 +105,28 @@ TEST(SampleFit, PutsBinsInTheirPlaceWithTheirLikelihoodAndNoFittedPValue) {
   EXPECT_TRUE(fit.fits[1].by_bootstrap);
 }
 
+TEST(SampleFit, IsDegenerateExactlyWhereLogTHasNoLaw) {
+  const auto tied = [](std::size_t identical) {
+    LengthSample sample{"tied", std::vector<double>(identical, 300), std::nullopt};
+    for (const double other : {100.0, 150.0, 400.0, 700.0}) sample.lengths.push_back(other);
+    return sample;
+  };
+  const LengthSample all_cut{"cut", std::vector<double>(12, 256), 256};
+  const Family gamma[] = {Family::kGamma};
+  // At nu = 3.5 the border is 14 of 18, where the supremum lies at sigma = 0.
+  for (const auto& [sample, expected] :
+       {std::pair{tied(13), false}, {tied(14), true}, {tied(15), true}, {all_cut, true}}) {
+    SCOPED_TRACE(sample.lengths.size());
+    const SampleFit fit = fit_sample(sample, kAll, {}, 0, Rng(1)).value();
+    EXPECT_EQ(fit.degenerate, expected);
+    EXPECT_EQ(fit.fits[0].fit.law.has_value(), !expected);
+    EXPECT_EQ(fit_sample(sample, gamma, {}, 0, Rng(1)).value().degenerate, expected);
+  }
+  // Two equal atoms at nu = 1 are on the border too, and have a law.
+  const LengthSample two{"two", {10, 1000}, std::nullopt};
+  EXPECT_FALSE(fit_sample(two, kAll, {.nu = 1}, 0, Rng(1)).value().degenerate);
+}
+
 TEST(SampleFit, RefusesWhatCannotBeALength) {
   const LengthSample sample{"bad", {12, -3}, std::nullopt};
   const auto fit = fit_sample(sample, kAll, {}, 0, Rng(1));

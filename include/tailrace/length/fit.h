@@ -60,9 +60,10 @@ Result<std::vector<FamilyFit>> fit_families(std::span<const Family> families,
                                             const FitOptions& options = {});
 
 /// Does the likelihood of a t law on the log scale grow without bound as sigma → 0? Exactly when k
-/// identical values among n satisfy k/n > nu/(nu + 1) (Kent and Tyler; 16 of 20 at nu
-/// = 3.5). Values at the cap are censored: they count among n but not as identical. False for a
-/// sample that `fit_family` would reject.
+/// identical values among n satisfy k/n > nu/(nu + 1) (Kent and Tyler; 16 of 20 at nu = 3.5). At
+/// equality (14 of 18) it is bounded, so false, and yet has no maximum: its supremum lies at sigma
+/// = 0, and `fit_family` reports the sample as degenerate. Values at the cap are censored: they
+/// count among n but not as identical. False for a sample that `fit_family` would reject.
 bool log_t_degenerate(const LengthSample& sample, double nu);
 
 /// Kaplan-Meier masses on log-spaced bins (single tokens first), smoothed by `pseudo_count`

@@ -32,8 +32,9 @@ struct FittedFamily {
 struct SampleFit {
   std::string id;
   SampleShape shape;
-  /// The log-t likelihood has no maximum: too many identical lengths (log_t_degenerate, at the
-  /// fixed nu, else at the lower bound of a free one). Other families may still have been fitted.
+  /// `fit_family` finds no log-t law, whether log-t is among `fits` or not: too many identical
+  /// lengths (at exactly nu/(nu + 1) of them too), or all at the cap. Other families may still have
+  /// been fitted.
   bool degenerate = false;
   std::vector<FittedFamily> fits;  ///< in the order asked for
 };
