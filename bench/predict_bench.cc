@@ -44,8 +44,10 @@ double length_of(const Row& row) {
 std::vector<Row> balanced(Rng rng) {
   constexpr std::size_t kRowsOfEach = 850;
   std::vector<Row> all;
+  evaluate::ReadOptions options;
+  options.cap = Tokens(kCap);
   for (const char* name : {"arena_hard", "gpteacher", "oasst_model_eval"}) {
-    auto set = evaluate::read_rows((data_folder() / name).string(), {Tokens(kCap)});
+    auto set = evaluate::read_rows((data_folder() / name).string(), options);
     if (!set) {
       std::printf("skipped: %s (set TAILRACE_SHARED)\n", set.error().message.c_str());
       std::exit(0);
