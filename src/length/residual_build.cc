@@ -241,6 +241,7 @@ class ResidualTableBuilder {
   void lay(const Node& left, const Node& right) {
     Cell cell = cell_between(left, right);
     cell.rest_after = rest_;
+    cell.alive_after = std::exp(ResidualTable::log_alive(cell, 1));
     if (cell.width > 1) stop_inside(cell);
     const Point begin = cell.width > 1 ? ResidualTable::point_at(cell, left.at)
                                        : Point{left.alive, rest_ + left.alive};

@@ -42,6 +42,16 @@ const ResidualTable::Cell& ResidualTable::cell_at(double age) const {
   return cells_[static_cast<std::size_t>(first - starts_.data())];
 }
 
+const ResidualTable::Cell& ResidualTable::cell_beyond(const Cell& cell, double age) const {
+  constexpr std::size_t kNear = 4;
+  const auto here = static_cast<std::size_t>(&cell - cells_.data());
+  const std::size_t last = std::min(here + kNear, starts_.size() - 1);
+  for (std::size_t i = here; i < last; ++i) {
+    if (starts_[i + 1] > age) return cells_[i];
+  }
+  return cell_at(age);
+}
+
 double ResidualTable::log_alive(const Cell& cell, double t) {
   const auto& c = cell.log_alive;
   return c[0] + t * (c[1] + t * (c[2] + t * c[3]));
@@ -67,7 +77,7 @@ ResidualTable::Point ResidualTable::point_at(const Cell& cell, double age) {
 double ResidualTable::sum_to_end(const Cell& cell, double t, double alive) {
   if (hazard(cell, t) > kSteepHazard) return sum_by_tokens(cell, t, alive);
   const double log_first = log_alive(cell, t);
-  const double log_last = log_alive(cell, 1);
+  const double log_last = log_alive(cell, 1);  // of alive_after
   double ends = alive * (0.5 + hazard(cell, t) / 12);
   double integral = 0;
   double log_here = log_first;
@@ -85,7 +95,7 @@ double ResidualTable::sum_to_end(const Cell& cell, double t, double alive) {
     const double inner = std::exp(log_alive(cell, middle - kInner * half)) +
                          std::exp(log_alive(cell, middle + kInner * half));
     const double centre = std::exp(log_alive(cell, middle));
-    const double there = std::exp(log_to);
+    const double there = to >= 1 ? cell.alive_after : std::exp(log_to);
     integral += (to - t) * (9 * (here + there) + 49 * inner + 64 * centre);
     if (to >= 1) {
       ends -= there * (0.5 + hazard(cell, 1) / 12);
@@ -182,7 +192,7 @@ double ResidualTable::gittins_rank(Tokens age) const {
       h * quantum_ <= kFlatQuantum) {
     if (h > 0) best = std::min(best, rank_of_constant_hazard(h));
   } else {
-    cell_of_first = &cell_at(first);
+    cell_of_first = &cell_beyond(cell, first);
     const Point after = point_at(*cell_of_first, first);
     const double finished = from.alive - after.alive;
     if (finished > 0) best = std::min(best, (from.rest - after.rest) / finished);
@@ -195,7 +205,7 @@ double ResidualTable::gittins_rank(Tokens age) const {
   best = std::min(best, rank);
   const double beside = least_beside(stops_[stop], rank, from, first);
   if (beside != stops_[stop].at && beside < end_) {
-    const Point p = point_at(cell_at(beside), beside);
+    const Point p = point_at(cell_beyond(*cell_of_first, beside), beside);
     best = std::min(best, (from.rest - p.rest) / (from.alive - p.alive));
   }
   return best;

@@ -51,6 +51,7 @@ class ResidualTable {
     double width = 1;
     std::array<double, 4> log_alive{};  // ln P(Xd > age), a cubic in (age − from)/width
     double rest_after = 0;              // sum of P(Xd > k) over k from the next cell on
+    double alive_after = 0;             // P(Xd > age) at its end
     std::uint32_t first_stop = 0;       // the nearest stop at or after `from`
   };
   /// A length b at which a rank's service may end, a corner of the hull of those from b on.
@@ -70,6 +71,8 @@ class ResidualTable {
   };
 
   const Cell& cell_at(double age) const;
+  /// The same for an age beyond that of `cell`, most often in one of the next.
+  const Cell& cell_beyond(const Cell& cell, double age) const;
   static double log_alive(const Cell& cell, double t);
   static double hazard(const Cell& cell, double t);
   static Point point_at(const Cell& cell, double age);
