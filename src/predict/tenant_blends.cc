@@ -26,7 +26,8 @@ TenantBlends::Own* TenantBlends::find_or_claim(std::uint64_t tenant) {
   }
   const Own fresh{tenant, 1, shared_.afresh()};
   if (own_.size() < kTenants) return &own_.emplace_back(fresh);
-  if (poorest->credit > 0 && --poorest->credit > 0) return nullptr;
+  if (poorest->credit > 0) --poorest->credit;
+  if (poorest->credit > 0) return nullptr;
   return &(*poorest = fresh);
 }
 
