@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "tailrace/core/text.h"
+#include "tailrace/report/html.h"
 
 namespace tailrace::report {
 namespace {
@@ -35,43 +35,6 @@ constexpr std::array<Style, 8> kStyles{{{"#0072B2", ""},
                                         {"#7A5C00", "6 2 1 2 1 2"}}};
 constexpr std::string_view kBarColour = "#C8CDD2";
 constexpr std::string_view kTextColour = "#222222";
-
-/// U+FFFE or U+FFFF begins at `at`.
-bool is_noncharacter(std::string_view text, std::size_t at) {
-  const std::string_view bytes = text.substr(at, 3);
-  return bytes == "\xef\xbf\xbe" || bytes == "\xef\xbf\xbf";
-}
-
-/// What XML 1.0 forbids even escaped, control characters and two noncharacters, is replaced.
-std::string escaped(std::string_view text) {
-  const std::string valid = core::valid_utf8(text);
-  std::string out;
-  for (std::size_t at = 0; at < valid.size(); ++at) {
-    const char c = valid[at];
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        if (is_noncharacter(valid, at)) {
-          out += "\xef\xbf\xbd";  // U+FFFD
-          at += 2;
-        } else {
-          out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-        }
-    }
-  }
-  return out;
-}
 
 /// From values to positions on one side of the chart.
 class Scale {
@@ -219,8 +182,8 @@ class Drawing {
         R"(role="img" aria-labelledby="title desc" font-family="sans-serif" font-size="12">)"
         "\n",
         kWidth, bottom_ + kBottom);
-    add("<title id=\"title\">{}</title>\n<desc id=\"desc\">{}</desc>\n", escaped(figure_.title),
-        escaped(figure_.description));
+    add("<title id=\"title\">{}</title>\n<desc id=\"desc\">{}</desc>\n", escape_html(figure_.title),
+        escape_html(figure_.description));
     add("<rect width=\"{}\" height=\"{}\" fill=\"#FFFFFF\"/>\n", kWidth, bottom_ + kBottom);
     // A page may hold many figures: the same name must mean the same rectangle in all of them.
     add("<clipPath id=\"plot{}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n",
@@ -245,7 +208,7 @@ class Drawing {
   void label(double x, double y, std::string_view anchor, std::string_view text,
              std::string_view more = "") {
     add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x, y,
-        anchor, kTextColour, more, escaped(text));
+        anchor, kTextColour, more, escape_html(text));
   }
 
   void axes() {

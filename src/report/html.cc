@@ -21,11 +21,19 @@ constexpr std::string_view kStyle =
     "@media (prefers-color-scheme:dark){body{background:#15181c;color:#dfe4ea}"
     "th,td{border-color:#3a4149}div.f svg{background:#fff}}";
 
+/// U+FFFE or U+FFFF begins at `at`.
+bool is_noncharacter(std::string_view text, std::size_t at) {
+  const std::string_view bytes = text.substr(at, 3);
+  return bytes == "\xef\xbf\xbe" || bytes == "\xef\xbf\xbf";
+}
+
 }  // namespace
 
 std::string escape_html(std::string_view text) {
+  const std::string valid = core::valid_utf8(text);
   std::string out;
-  for (const char c : core::valid_utf8(text)) {
+  for (std::size_t at = 0; at < valid.size(); ++at) {
+    const char c = valid[at];
     switch (c) {
       case '&':
         out += "&amp;";
@@ -43,7 +51,12 @@ std::string escape_html(std::string_view text) {
         out += "&#39;";
         break;
       default:
-        out += c;
+        if (is_noncharacter(valid, at)) {
+          out += "\xef\xbf\xbd";  // U+FFFD
+          at += 2;
+        } else {
+          out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        }
     }
   }
   return out;

@@ -13,7 +13,9 @@
 
 namespace tailrace::report {
 
-/// `text` where markup is read, in attributes too; what is no UTF-8 becomes '?'.
+/// `text` where markup is read, HTML or XML, in attributes too; what is no UTF-8 becomes '?'. What
+/// XML 1.0 forbids even escaped is replaced: control characters by spaces, two noncharacters by
+/// U+FFFD.
 std::string escape_html(std::string_view text);
 
 class HtmlPage {
