@@ -49,11 +49,13 @@ void list_presets(bool json) {
           "\"gamma_ms\":{},\"knee_tokens\":{},\"max_num_seqs\":{},\"max_batched_tokens\":{},"
           "\"kv_tokens\":{}}}",
           first ? "{\"presets\":[" : ",", p.name, p.description, c.cost.alpha_ms, c.cost.beta_ms,
-          c.cost.gamma_ms, c.cost.knee_tokens, c.max_num_seqs, c.max_batched_tokens, c.kv_tokens);
+          c.cost.gamma_ms, c.cost.knee_tokens, c.max_num_seqs, c.max_batched_tokens,
+          c.usable_blocks() * c.block_tokens);
     } else {
       fmt::print("{:<14} {:>8} {:>9} {:>9} {:>6} {:>9} {:>11} {:>11}  {}\n", p.name,
                  c.cost.alpha_ms, c.cost.beta_ms, c.cost.gamma_ms, c.cost.knee_tokens,
-                 c.max_num_seqs, c.max_batched_tokens, c.kv_tokens, p.description);
+                 c.max_num_seqs, c.max_batched_tokens, c.usable_blocks() * c.block_tokens,
+                 p.description);
     }
     first = false;
   }
@@ -71,7 +73,9 @@ Result<void> apply_preset(Options& options) {
   if (options.knee_tokens) engine.cost.knee_tokens = *options.knee_tokens;
   if (options.max_num_seqs) engine.max_num_seqs = *options.max_num_seqs;
   if (options.max_batched_tokens) engine.max_batched_tokens = *options.max_batched_tokens;
-  if (options.kv_tokens) engine.kv_tokens = *options.kv_tokens;
+  if (options.kv_tokens) {
+    engine.kv_blocks = engine::EngineConfig::blocks_for(*options.kv_tokens, engine.block_tokens);
+  }
   if (!options.fault.empty()) {
     auto fault = emulator::parse_fault(options.fault);
     if (!fault) return fail(fault.error());

@@ -21,7 +21,7 @@ Duration EngineDriver::to_real(Duration emulated) const {
 }
 
 Result<void> EngineDriver::add(const engine::SequenceSpec& spec) {
-  auto added = core_.add(spec);
+  auto added = core_.add(spec, emulated_now());
   if (added) start_if_idle();
   return added;
 }

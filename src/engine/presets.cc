@@ -7,17 +7,22 @@
 namespace tailrace::engine {
 namespace {
 
-constexpr std::int64_t kUnboundedKvTokens = 1'000'000'000;
+constexpr std::int64_t kUnbounded = 1'000'000'000;
 
 EngineConfig config(IterationCost cost, std::int64_t max_num_seqs, std::int64_t max_batched_tokens,
                     std::int64_t kv_tokens) {
-  return {cost, max_num_seqs, max_batched_tokens, kv_tokens};
+  EngineConfig engine;
+  engine.cost = cost;
+  engine.max_num_seqs = max_num_seqs;
+  engine.max_batched_tokens = max_batched_tokens;
+  engine.kv_blocks = EngineConfig::blocks_for(kv_tokens, engine.block_tokens);
+  return engine;
 }
 
 // alpha ms, beta ms per token above the knee, gamma ms per KV token, knee (facts/capacity.md 1.3).
 // Sequence and token limits are vLLM's defaults for that GPU. KV of the 8B models: 29,205 blocks of
 // 16; of the 70B ones: 0.9 of the memory less weights and activations, at 320 KiB a token.
-const std::array kPresets{
+const std::array kPresets = {
     Preset{"h100-8b", "8B model on one H100 80 GB",
            config({6.0, 0.0205, 7.6e-5, 200}, 1024, 8192, 467'280)},
     Preset{"a100-8b", "8B model on one A100 80 GB",
@@ -29,7 +34,7 @@ const std::array kPresets{
     Preset{"a100-70b-tp4", "70B model on four A100 80 GB",
            config({26.0, 0.165, 6e-5, 160}, 256, 2048, 480'000)},
     Preset{"steady-25ms", "idealised: 32 slots, every iteration takes 25 ms, memory without end",
-           config({25.0, 0, 0, 0}, 32, kUnboundedKvTokens, kUnboundedKvTokens)},
+           config({25.0, 0, 0, 0}, 32, kUnbounded, kUnbounded)},
 };
 
 }  // namespace

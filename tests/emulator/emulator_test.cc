@@ -1,5 +1,6 @@
 // The emulated engine over an in-memory network in virtual time.
 #include "tailrace/emulator/emulator.h"
+#include "engine/support/engines.h"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +36,7 @@ class EmulatorTest : public testing::Test {
  protected:
   EmulatorTest() {
     config.listen = {"engine", 8000, false};
-    config.engine = {{10.0, 0, 0, 0}, 2, 1000, 10'000};
+    config.engine = engine::token_engine(engine::linear_cost(10.0, 0, 0, 0), 2, 1000, 10'000);
   }
 
   void start() {
@@ -313,7 +314,7 @@ struct Recorder final : TokenSink {
 TEST(EngineDriver, MakesUpForLateTurnsWithTheTimesThatShouldHaveBeen) {
   net::SimLoop sim;
   LateLoop loop(sim, milliseconds(35));
-  engine::BatchEngine core({{10.0, 0, 0, 0}, 4, 100, 1000});
+  engine::BatchEngine core(engine::token_engine(engine::linear_cost(10.0, 0, 0, 0), 4, 100, 1000));
   Recorder sink;
   EngineDriver driver(loop, core, 1.0, sink);
   ASSERT_TRUE(driver.add({engine::SequenceId(1), Tokens(1), Tokens(12)}));

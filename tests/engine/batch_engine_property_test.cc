@@ -8,6 +8,7 @@
 #include <deque>
 #include <numeric>
 
+#include "engine/support/engines.h"
 #include "tailrace/engine/batch_engine.h"
 
 namespace tailrace::engine {
@@ -38,7 +39,7 @@ struct Reference {
           std::min(running[i].prompt + running[i].generated - running[i].computed,
                    config.max_batched_tokens - spent());
       if (want == 0) continue;
-      while (i < running.size() && used() + want > config.kv_tokens) {
+      while (i < running.size() && used() + want > config.usable_blocks()) {
         Seq victim = running.back();
         running.pop_back();
         victim.computed = victim.scheduled = 0;
@@ -54,7 +55,7 @@ struct Reference {
       Seq head = waiting.front();
       const std::int64_t known = head.prompt + head.generated;
       const std::int64_t budget = config.max_batched_tokens - spent();
-      if (budget == 0 || used() + known > config.kv_tokens) break;
+      if (budget == 0 || used() + known > config.usable_blocks()) break;
       head.computed = head.scheduled = std::min(known, budget);
       waiting.pop_front();
       running.push_back(head);
@@ -91,10 +92,9 @@ bool same(const std::vector<TokenEvent>& a, const std::vector<TokenEvent>& b) {
 
 RC_GTEST_PROP(BatchEngine, SchedulesLikeTheReferenceAndLosesNoSequence, ()) {
   const auto kv = *rc::gen::inRange<std::int64_t>(20, 200);
-  const EngineConfig config{{1, 0.01, 0.001, 0},
-                            *rc::gen::inRange<std::int64_t>(1, 6),
-                            *rc::gen::inRange<std::int64_t>(1, 40),
-                            kv};
+  const EngineConfig config =
+      token_engine(linear_cost(1, 0.01, 0.001, 0), *rc::gen::inRange<std::int64_t>(1, 6),
+                   *rc::gen::inRange<std::int64_t>(1, 40), kv);
   BatchEngine engine(config);
   Reference reference{config, {}, {}};
   MonoTime now{};
@@ -124,7 +124,7 @@ RC_GTEST_PROP(BatchEngine, SchedulesLikeTheReferenceAndLosesNoSequence, ()) {
     if (kind < 3) {
       const auto prompt = *rc::gen::inRange<std::int64_t>(1, 19);
       const auto output = *rc::gen::inRange<std::int64_t>(1, kv - prompt + 1);
-      RC_ASSERT(engine.add({SequenceId(next_id), Tokens(prompt), Tokens(output)}).has_value());
+      RC_ASSERT(engine.add({SequenceId(next_id), Tokens(prompt), Tokens(output)}, now).has_value());
       reference.waiting.push_back({next_id++, prompt, output});
       ++added;
     } else if (kind == 3 && next_id > 1) {

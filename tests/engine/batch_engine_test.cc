@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "engine/support/engines.h"
 #include "tailrace/engine/presets.h"
 
 namespace tailrace::engine {
@@ -11,7 +12,7 @@ namespace {
 
 /// Ten milliseconds an iteration and nothing else: time counts iterations.
 EngineConfig plain(std::int64_t seqs, std::int64_t budget, std::int64_t kv) {
-  return {{10.0, 0, 0, 0}, seqs, budget, kv};
+  return token_engine(linear_cost(10.0, 0, 0, 0), seqs, budget, kv);
 }
 
 SequenceSpec spec(std::uint64_t id, std::int64_t prompt, std::int64_t output) {
@@ -33,8 +34,8 @@ std::string run_iteration(BatchEngine& engine, MonoTime& now) {
 TEST(BatchEngine, SamplesOneTokenPerSequenceAndIteration) {
   BatchEngine engine(plain(4, 1000, 1000));
   MonoTime now{};
-  ASSERT_TRUE(engine.add(spec(1, 10, 2)));
-  ASSERT_TRUE(engine.add(spec(2, 10, 3)));
+  ASSERT_TRUE(engine.add(spec(1, 10, 2), MonoTime{}));
+  ASSERT_TRUE(engine.add(spec(2, 10, 3), MonoTime{}));
   EXPECT_EQ(run_iteration(engine, now), "1 2 ");
   EXPECT_EQ(run_iteration(engine, now), "1* 2 ");
   EXPECT_EQ(run_iteration(engine, now), "2* ");
@@ -46,15 +47,15 @@ TEST(BatchEngine, SamplesOneTokenPerSequenceAndIteration) {
 TEST(BatchEngine, AFreedSlotGoesToTheOldestThatWaits) {
   BatchEngine engine(plain(1, 1000, 1000));
   MonoTime now{};
-  for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(engine.add(spec(id, 1, 1)));
+  for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(engine.add(spec(id, 1, 1), MonoTime{}));
   EXPECT_EQ(run_iteration(engine, now), "1* ");
   EXPECT_EQ(run_iteration(engine, now), "2* ");
   EXPECT_EQ(run_iteration(engine, now), "3* ");
 }
 
 TEST(BatchEngine, IterationTimeIsLinearInTokensAboveTheKneeAndInContext) {
-  BatchEngine engine({{5.0, 0.1, 0.01, 20}, 4, 1000, 1000});
-  ASSERT_TRUE(engine.add(spec(1, 50, 9)));
+  BatchEngine engine(token_engine(linear_cost(5.0, 0.1, 0.01, 20), 4, 1000, 1000));
+  ASSERT_TRUE(engine.add(spec(1, 50, 9), MonoTime{}));
   const auto prefill = engine.begin_iteration(MonoTime{});
   EXPECT_DOUBLE_EQ(to_millis(prefill->ends - prefill->begins), 5.0 + 0.1 * 30 + 0.01 * 50);
   engine.end_iteration();
@@ -65,8 +66,8 @@ TEST(BatchEngine, IterationTimeIsLinearInTokensAboveTheKneeAndInContext) {
 TEST(BatchEngine, ALongPromptIsComputedInChunksWhileOthersDecode) {
   BatchEngine engine(plain(4, 8, 1000));
   MonoTime now{};
-  ASSERT_TRUE(engine.add(spec(1, 4, 9)));
-  ASSERT_TRUE(engine.add(spec(2, 14, 9)));
+  ASSERT_TRUE(engine.add(spec(1, 4, 9), MonoTime{}));
+  ASSERT_TRUE(engine.add(spec(2, 14, 9), MonoTime{}));
   EXPECT_EQ(run_iteration(engine, now), "1 ");    // 4 tokens of the second one's prompt
   EXPECT_EQ(run_iteration(engine, now), "1 ");    // 7 more
   EXPECT_EQ(run_iteration(engine, now), "1 2 ");  // and the last 3
@@ -75,9 +76,9 @@ TEST(BatchEngine, ALongPromptIsComputedInChunksWhileOthersDecode) {
 TEST(BatchEngine, AdmissionStopsAtTheFirstThatDoesNotFitInMemory) {
   BatchEngine engine(plain(8, 1000, 30));
   MonoTime now{};
-  ASSERT_TRUE(engine.add(spec(1, 10, 3)));
-  ASSERT_TRUE(engine.add(spec(2, 25, 1)));
-  ASSERT_TRUE(engine.add(spec(3, 1, 1)));  // would fit, but it came later
+  ASSERT_TRUE(engine.add(spec(1, 10, 3), MonoTime{}));
+  ASSERT_TRUE(engine.add(spec(2, 25, 1), MonoTime{}));
+  ASSERT_TRUE(engine.add(spec(3, 1, 1), MonoTime{}));  // would fit, but it came later
   EXPECT_EQ(run_iteration(engine, now), "1 ");
   EXPECT_EQ(engine.state().waiting, 2u);
   EXPECT_EQ(run_iteration(engine, now), "1 ");
@@ -88,8 +89,8 @@ TEST(BatchEngine, AdmissionStopsAtTheFirstThatDoesNotFitInMemory) {
 TEST(BatchEngine, PreemptsTheLastAdmittedWhenMemoryRunsOutAndRecomputesIt) {
   BatchEngine engine(plain(8, 1000, 10));
   MonoTime now{};
-  ASSERT_TRUE(engine.add(spec(1, 4, 4)));
-  ASSERT_TRUE(engine.add(spec(2, 4, 4)));
+  ASSERT_TRUE(engine.add(spec(1, 4, 4), MonoTime{}));
+  ASSERT_TRUE(engine.add(spec(2, 4, 4), MonoTime{}));
   EXPECT_EQ(run_iteration(engine, now), "1 2 ");  // 8 of 10 in use
   EXPECT_EQ(run_iteration(engine, now), "1 2 ");  // 10
   EXPECT_EQ(run_iteration(engine, now), "1 ");    // no room for both: the second goes
@@ -103,8 +104,8 @@ TEST(BatchEngine, PreemptsTheLastAdmittedWhenMemoryRunsOutAndRecomputesIt) {
 
 TEST(BatchEngine, AnAbortFreesItsSlotAtOnceEvenDuringAnIteration) {
   BatchEngine engine(plain(1, 1000, 1000));
-  ASSERT_TRUE(engine.add(spec(1, 10, 100)));
-  ASSERT_TRUE(engine.add(spec(2, 10, 1)));
+  ASSERT_TRUE(engine.add(spec(1, 10, 100), MonoTime{}));
+  ASSERT_TRUE(engine.add(spec(2, 10, 1), MonoTime{}));
   const auto iteration = engine.begin_iteration(MonoTime{});
   EXPECT_TRUE(engine.abort(SequenceId(1)));
   EXPECT_FALSE(engine.abort(SequenceId(1)));
@@ -117,10 +118,10 @@ TEST(BatchEngine, AnAbortFreesItsSlotAtOnceEvenDuringAnIteration) {
 
 TEST(BatchEngine, RefusesWhatCouldNeverFinish) {
   BatchEngine engine(plain(1, 1000, 100));
-  EXPECT_EQ(engine.add(spec(1, 90, 11)).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(engine.add(spec(1, 0, 1)).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(engine.add(spec(1, 90, 10)));
-  EXPECT_EQ(engine.add(spec(1, 1, 1)).error().code, ErrorCode::kAlreadyExists);
+  EXPECT_EQ(engine.add(spec(1, 90, 11), MonoTime{}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(engine.add(spec(1, 0, 1), MonoTime{}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(engine.add(spec(1, 90, 10), MonoTime{}));
+  EXPECT_EQ(engine.add(spec(1, 1, 1), MonoTime{}).error().code, ErrorCode::kAlreadyExists);
 }
 
 TEST(EngineConfig, NamesTheFieldThatIsWrong) {

@@ -4,11 +4,13 @@
 // EngineCore is the seam between an engine and what drives it: the emulator (scaled real time,
 // sockets), the simulator (virtual time) and tests call the same functions. It is a state machine
 // without clock, thread or socket: the driver says when an iteration begins, and the core says when
-// it ends. A driver alternates begin_iteration() and end_iteration(); add() and abort() are legal
-// at any moment, also between the two. BatchEngine (batch_engine.h) is the implementation; a more
-// faithful one (KV blocks, prefix cache, priorities) replaces it behind this interface. One thread.
+// it ends. Two ways to drive it, which give the same schedule and may be mixed: begin_iteration()
+// and end_iteration() in turn, with every token; or advance(), which runs iterations in one go and
+// reports only what changes a request's life. add() and abort() are legal at any moment, also while
+// an iteration is under way. BatchEngine (batch_engine.h) is the implementation. One thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -22,12 +24,27 @@ struct SequenceIdTag {};
 /// One answer under generation. A request for n answers is n sequences.
 using SequenceId = Strong<SequenceIdTag, std::uint64_t>;
 
+/// What a sequence's tokens are, for the prefix cache: equal ids at equal places mean equal tokens
+/// from the first one on (an id stands for its stretch and all before it). They may reach beyond
+/// the prompt into the answer; tokens beyond the last id are like no others.
+struct PrefixIds {
+  std::vector<std::uint64_t> ids;
+  std::int64_t tokens_per_id = 512;  ///< a multiple of the engine's block; the last may be partial
+
+  friend bool operator==(const PrefixIds&, const PrefixIds&) = default;
+};
+
 /// What an engine is asked to generate. The length is known to the emulation alone, never to a
 /// scheduler.
 struct SequenceSpec {
   SequenceId id;
   Tokens prompt_tokens{1};  ///< ≥ 1
   Tokens output_tokens{1};  ///< ≥ 1: it ends with this token
+  int priority = 0;         ///< vLLM's: lower is more urgent; only PriorityScheduler looks at it
+  PrefixIds prefix = {};
+  /// What the engine's loop does for it before its next iteration can begin, such as a prediction
+  /// made inside the scheduler: it delays everybody once.
+  Duration blocking{0};
 };
 
 /// An iteration under way.
@@ -48,10 +65,25 @@ struct TokenEvent {
 struct EngineState {
   std::size_t running = 0;
   std::size_t waiting = 0;
-  Tokens kv_used{0};
-  Tokens kv_capacity{0};
+  Tokens kv_used{0};              ///< in blocks that sequences hold, times the block's tokens
+  Tokens kv_capacity{0};          ///< in usable blocks
   std::uint64_t preemptions = 0;  ///< since the start
   std::uint64_t iterations = 0;   ///< completed since the start
+  Tokens computed{0};             ///< tokens computed since the start, recomputed ones included
+  Tokens prefix_asked{0};         ///< prompt tokens looked up in the prefix cache since the start
+  Tokens prefix_hit{0};           ///< of them, found
+};
+
+/// What advance() reports, in the order in which it happens.
+class LifeSink {
+ public:
+  virtual ~LifeSink() = default;
+  /// Entered the batch, for the first time or after a preemption, in the iteration that begins at
+  /// `at`; `cached` tokens came from the prefix cache.
+  virtual void on_admitted(SequenceId id, MonoTime at, Tokens cached) = 0;
+  virtual void on_first_token(SequenceId id, MonoTime at) = 0;
+  virtual void on_finished(SequenceId id, MonoTime at) = 0;
+  virtual void on_preempted(SequenceId id, MonoTime at, Tokens generated) = 0;
 };
 
 class EngineCore {
@@ -59,9 +91,9 @@ class EngineCore {
   virtual ~EngineCore() = default;
 
   /// Queues a sequence behind all that wait. Errors: kAlreadyExists; kInvalidArgument when a count
-  /// is below one or when prompt and answer together exceed the KV capacity, since it could never
-  /// finish.
-  virtual Result<void> add(const SequenceSpec& spec) = 0;
+  /// is below one, when prompt and answer together exceed the KV capacity or the model's length,
+  /// since it could never finish, or when a prefix id's tokens are no multiple of a block.
+  virtual Result<void> add(const SequenceSpec& spec, MonoTime now) = 0;
 
   /// Forgets a sequence in any state and frees its slot and KV at once. False if there is none.
   virtual bool abort(SequenceId id) = 0;
@@ -73,6 +105,13 @@ class EngineCore {
   /// Completes the iteration under way: the tokens sampled in it, in batch order. The reference is
   /// valid until the next call.
   virtual const std::vector<TokenEvent>& end_iteration() = 0;
+
+  /// Runs iterations one after the other, the first beginning at `now`. Stops before one that would
+  /// begin at `until` or later, and, with `stop_at_finish`, after one in which a sequence finished.
+  /// Returns when the next iteration may begin; nothing if there is no work. Illegal while an
+  /// iteration of begin_iteration() is under way.
+  virtual std::optional<MonoTime> advance(MonoTime now, MonoTime until, bool stop_at_finish,
+                                          LifeSink& sink) = 0;
 
   virtual EngineState state() const = 0;
 };

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "tailrace/engine/batch_engine.h"
+#include "tailrace/engine/engine_config.h"
 
 namespace tailrace::engine {
 

@@ -35,10 +35,26 @@ struct Appraisal {
   double tail = 0;  ///< TIE: the mean of the worst 1 − level; 0 where the policy does not ask
 };
 
+/// The key of one job as it grows older in a batch: what an age-aware policy asks of running jobs.
+/// Immutable, so many may share what it was computed from.
+class AgeKey {
+ public:
+  virtual ~AgeKey() = default;
+  /// The key that the job would have with so many tokens generated, on the scale of Policy::key.
+  virtual double at(Tokens attained) const = 0;
+};
+
 class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string_view name() const = 0;
+
+  /// Nothing where the key does not depend on what a job has attained: such a policy never
+  /// displaces a running job. Building one may cost some tens of microseconds.
+  virtual std::unique_ptr<AgeKey> age_key(const Job& job) const {
+    (void)job;
+    return nullptr;
+  }
 
   /// Evaluates the job's law. A job without one counts as long as its own cap allows (TIE, section
   /// 3), which puts it behind every job whose prediction says less.

@@ -1,0 +1,62 @@
+#include "tailrace/engine/engine_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tailrace::engine {
+namespace {
+
+Result<void> check_cost(std::string_view field, double value) {
+  if (std::isfinite(value) && value >= 0 && value <= 1e9) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} is {}; it must be a number from 0 to 1e9", field, value));
+}
+
+Result<void> check_count(std::string_view field, std::int64_t value, std::int64_t least) {
+  constexpr std::int64_t kMost = 1'000'000'000'000;
+  if (value >= least && value <= kMost) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} is {}; it must be from {} to {}", field, value, least, kMost));
+}
+
+}  // namespace
+
+Duration IterationCost::of(Tokens batch_tokens, Tokens kv_tokens, std::int64_t sequences) const {
+  const auto n = static_cast<double>(sequences);
+  const double above_knee = std::max(0.0, static_cast<double>(batch_tokens.count()) - knee_tokens);
+  const double gpu_ms = alpha_ms + beta_ms * above_knee +
+                        gamma_ms * static_cast<double>(kv_tokens.count()) + per_request_ms * n;
+  const double cpu_total_ms = cpu_ms + cpu_per_request_ms * n;
+  const double ms = async_scheduling ? std::max(gpu_ms, cpu_total_ms) : gpu_ms + cpu_total_ms;
+  return std::max(from_millis(ms), Duration{1});
+}
+
+std::int64_t EngineConfig::blocks_for(std::int64_t tokens, std::int64_t block_tokens) {
+  return (tokens + block_tokens - 1) / block_tokens + 1;
+}
+
+Result<void> EngineConfig::check() const {
+  for (const auto& [field, value] : {std::pair{"alpha", cost.alpha_ms},
+                                     {"beta", cost.beta_ms},
+                                     {"gamma", cost.gamma_ms},
+                                     {"knee tokens", cost.knee_tokens},
+                                     {"per_request", cost.per_request_ms},
+                                     {"cpu", cost.cpu_ms},
+                                     {"cpu_per_request", cost.cpu_per_request_ms}}) {
+    if (auto ok = check_cost(field, value); !ok) return ok;
+  }
+  for (const auto& [field, value, least] : {std::tuple{"max_num_seqs", max_num_seqs, 1},
+                                            {"max_batched_tokens", max_batched_tokens, 1},
+                                            {"block_tokens", block_tokens, 1},
+                                            {"kv_blocks", kv_blocks, 2},
+                                            {"max_model_len", max_model_len, 2},
+                                            {"long_prefill_tokens", long_prefill_tokens, 0},
+                                            {"watermark_blocks", watermark_blocks, 0}}) {
+    if (auto ok = check_count(field, value, least); !ok) return ok;
+  }
+  return {};
+}
+
+}  // namespace tailrace::engine
