@@ -1,7 +1,7 @@
 # One CMake library per module, one test program per folder of tests, one program per benchmark and fuzzer.
 
 # What a module links besides the modules it names. Kept here so that a reader sees all of it at once.
-set(TAILRACE_LIBS_core spdlog::spdlog fmt::fmt Boost::json Boost::random Threads::Threads)
+set(TAILRACE_LIBS_core spdlog::spdlog fmt::fmt Boost::json Boost::random yaml-cpp Threads::Threads)
 set(TAILRACE_LIBS_net OpenSSL::SSL OpenSSL::Crypto)
 set(TAILRACE_LIBS_report fmt::fmt)
 set(TAILRACE_LIBS_dataset simdjson::simdjson Boost::iostreams PkgConfig::zstd)
@@ -10,11 +10,11 @@ set(TAILRACE_LIBS_predict ZLIB::ZLIB)
 set(TAILRACE_LIBS_evaluate simdjson::simdjson)
 set(TAILRACE_LIBS_schedule)
 set(TAILRACE_LIBS_dispatch)
-set(TAILRACE_LIBS_engine yaml-cpp)
-set(TAILRACE_LIBS_gateway simdjson::simdjson yaml-cpp prometheus-cpp::core)
+set(TAILRACE_LIBS_engine)
+set(TAILRACE_LIBS_gateway simdjson::simdjson prometheus-cpp::core)
 set(TAILRACE_LIBS_emulator simdjson::simdjson prometheus-cpp::core)
 set(TAILRACE_LIBS_loadgen simdjson::simdjson)
-set(TAILRACE_LIBS_simulate yaml-cpp)
+set(TAILRACE_LIBS_simulate)
 set(TAILRACE_LIBS_cli CLI11::CLI11)
 
 function(tailrace_module name)

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "gateway/config_schema.h"
-#include "gateway/config_tree.h"
 #include "tailrace/core/text.h"
+#include "tailrace/core/yaml_tree.h"
 
 namespace tailrace::gateway {
 namespace {
@@ -62,8 +62,9 @@ class TreeReader final : public SchemaVisitor {
  public:
   explicit TreeReader(Problems& problems) : problems_(problems) {}
 
-  void read(const ConfigNode& node, const std::string& path, const std::function<void()>& body) {
-    if (node.kind != ConfigNode::Kind::kMap) {
+  void read(const core::YamlNode& node, const std::string& path,
+            const std::function<void()>& body) {
+    if (node.kind != core::YamlNode::Kind::kMap) {
       problems_.add(path.empty() ? "the file" : path, "must be a mapping of keys to values");
       return;
     }
@@ -75,17 +76,17 @@ class TreeReader final : public SchemaVisitor {
 
   void field(Field field) override {
     const std::string path = path_of(field.name);
-    const ConfigNode* node = take(field.name);
+    const core::YamlNode* node = take(field.name);
     if (node == nullptr) {
       if (field.required) problems_.add(path_or_parent(path), missing(field));
       return;
     }
     problems_.remember_line(path, node->line);
-    if (node->kind == ConfigNode::Kind::kNull) {
+    if (node->kind == core::YamlNode::Kind::kNull) {
       problems_.add(path, fmt::format("has no value; give a {} or leave the key out", field.type));
     } else if (field.is_list) {
       read_list(field, *node, path);
-    } else if (node->kind != ConfigNode::Kind::kScalar) {
+    } else if (node->kind != core::YamlNode::Kind::kScalar) {
       problems_.add(path, fmt::format("must be a single value: {}", field.type));
     } else {
       assign(field, node->text, path);
@@ -94,24 +95,24 @@ class TreeReader final : public SchemaVisitor {
 
   void section(std::string_view name, std::string_view,
                const std::function<void()>& body) override {
-    const ConfigNode* node = take(std::string(name));
+    const core::YamlNode* node = take(std::string(name));
     if (node == nullptr) return;
     const std::string path = path_of(name);
     problems_.remember_line(path, node->line);
-    if (node->kind == ConfigNode::Kind::kNull) return;  // every key under it is commented out
+    if (node->kind == core::YamlNode::Kind::kNull) return;  // every key under it is commented out
     read(*node, path, body);
   }
 
   void list(std::string_view name, std::string_view,
             const std::function<void()>& element) override {
     const std::string path = path_of(name);
-    const ConfigNode* node = take(std::string(name));
+    const core::YamlNode* node = take(std::string(name));
     if (node == nullptr) {
       problems_.add(path, "is missing; list the engines, or write [] to add them later");
       return;
     }
     problems_.remember_line(path, node->line);
-    if (node->kind != ConfigNode::Kind::kList) {
+    if (node->kind != core::YamlNode::Kind::kList) {
       problems_.add(path, "must be a list: lines that begin with \"- \", or []");
       return;
     }
@@ -129,11 +130,11 @@ class TreeReader final : public SchemaVisitor {
   void map(std::string_view name, std::string_view,
            const std::function<void(const std::string&)>& element) override {
     const std::string path = path_of(name);
-    const ConfigNode* node = take(std::string(name));
+    const core::YamlNode* node = take(std::string(name));
     if (node == nullptr) return;
     problems_.remember_line(path, node->line);
-    if (node->kind == ConfigNode::Kind::kNull) return;
-    if (node->kind != ConfigNode::Kind::kMap) {
+    if (node->kind == core::YamlNode::Kind::kNull) return;
+    if (node->kind != core::YamlNode::Kind::kMap) {
       problems_.add(path, "must be a mapping from names to keys");
       return;
     }
@@ -146,7 +147,7 @@ class TreeReader final : public SchemaVisitor {
 
  private:
   struct Level {
-    const ConfigNode* node;
+    const core::YamlNode* node;
     std::string path;
     std::vector<std::string> known;
   };
@@ -164,7 +165,7 @@ class TreeReader final : public SchemaVisitor {
     return fmt::format("is missing; add \"{}:\" with a {}", field.name, field.type);
   }
 
-  const ConfigNode* take(const std::string& name) {
+  const core::YamlNode* take(const std::string& name) {
     Level& level = levels_.back();
     level.known.push_back(name);
     for (const auto& [key, member] : level.node->members) {
@@ -179,18 +180,18 @@ class TreeReader final : public SchemaVisitor {
     }
   }
 
-  void read_list(const Field& field, const ConfigNode& node, const std::string& path) {
+  void read_list(const Field& field, const core::YamlNode& node, const std::string& path) {
     field.clear();
-    if (node.kind == ConfigNode::Kind::kScalar)
+    if (node.kind == core::YamlNode::Kind::kScalar)
       return assign(field, node.text, path);  // a list of one
-    if (node.kind != ConfigNode::Kind::kList) {
+    if (node.kind != core::YamlNode::Kind::kList) {
       problems_.add(path, fmt::format("must be a {}, such as [a, b]", field.type));
       return;
     }
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       const std::string item_path = fmt::format("{}[{}]", path, i);
       problems_.remember_line(item_path, node.items[i].line);
-      if (node.items[i].kind == ConfigNode::Kind::kScalar) {
+      if (node.items[i].kind == core::YamlNode::Kind::kScalar) {
         assign(field, node.items[i].text, item_path);
       } else {
         problems_.add(item_path, "must be a single text");
@@ -410,15 +411,15 @@ Result<Config> parse_config(std::string_view text, std::string_view origin,
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: longer than {} bytes", origin, kConfigBytesMax));
   }
-  const auto tree = parse_yaml(text);
+  const auto tree = core::parse_yaml(text);
   if (!tree) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}", origin, tree.error().message));
   }
   Config config;
   Problems problems(origin);
   TreeReader reader(problems);
-  const ConfigNode empty{ConfigNode::Kind::kMap, 1, {}, {}, {}};
-  reader.read(tree->kind == ConfigNode::Kind::kNull ? empty : *tree, "",
+  const core::YamlNode empty{core::YamlNode::Kind::kMap, 1, {}, {}, {}};
+  reader.read(tree->kind == core::YamlNode::Kind::kNull ? empty : *tree, "",
               [&] { visit_config(reader, config); });
   EnvironmentReader overrides(environment, problems);
   visit_config(overrides, config);
@@ -467,12 +468,12 @@ Result<BackendConfig> parse_backend(std::string_view name, std::string_view json
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("body: longer than {} bytes", kConfigBytesMax));
   }
-  auto tree = parse_yaml(json);  // JSON is YAML
+  auto tree = core::parse_yaml(json);  // JSON is YAML
   if (!tree) return fail(tree.error().with_context("body"));
   const auto has_name = [](const auto& member) { return member.key == "name"; };
   if (std::none_of(tree->members.begin(), tree->members.end(), has_name)) {
     tree->members.push_back(
-        {"name", ConfigNode{ConfigNode::Kind::kScalar, 1, std::string(name), {}, {}}});
+        {"name", core::YamlNode{core::YamlNode::Kind::kScalar, 1, std::string(name), {}, {}}});
   }
   BackendConfig backend;
   Problems problems("body");

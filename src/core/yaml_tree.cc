@@ -1,4 +1,4 @@
-#include "gateway/config_tree.h"
+#include "tailrace/core/yaml_tree.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -10,7 +10,7 @@
 
 #include "tailrace/core/text.h"
 
-namespace tailrace::gateway {
+namespace tailrace::core {
 namespace {
 
 constexpr std::size_t kDepthMax = 16;
@@ -25,7 +25,7 @@ struct Refused : std::runtime_error {
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  ConfigNode take() { return std::move(root_); }
+  YamlNode take() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0) throw Refused(mark, "a second document begins; only one is read");
@@ -35,7 +35,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
     // A key may be called "null".
-    add(mark, ConfigNode::Kind::kNull, expects_key() ? "null" : "");
+    add(mark, YamlNode::Kind::kNull, expects_key() ? "null" : "");
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
@@ -43,28 +43,28 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_anchor(mark, anchor);
-    add(mark, ConfigNode::Kind::kScalar, value);
+    add(mark, YamlNode::Kind::kScalar, value);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    begin(mark, anchor, ConfigNode::Kind::kList);
+    begin(mark, anchor, YamlNode::Kind::kList);
   }
   void OnSequenceEnd() override { end(); }
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    begin(mark, anchor, ConfigNode::Kind::kMap);
+    begin(mark, anchor, YamlNode::Kind::kMap);
   }
   void OnMapEnd() override { end(); }
 
  private:
   struct Open {
-    ConfigNode node;
+    YamlNode node;
     bool has_key = false;
     std::string key;
   };
 
   bool expects_key() const {
-    return !open_.empty() && open_.back().node.kind == ConfigNode::Kind::kMap &&
+    return !open_.empty() && open_.back().node.kind == YamlNode::Kind::kMap &&
            !open_.back().has_key;
   }
 
@@ -78,10 +78,10 @@ class TreeBuilder final : public YAML::EventHandler {
     if (++nodes_ > kNodesMax) throw Refused(mark, fmt::format("more than {} values", kNodesMax));
   }
 
-  void add(const YAML::Mark& mark, ConfigNode::Kind kind, const std::string& text) {
+  void add(const YAML::Mark& mark, YamlNode::Kind kind, const std::string& text) {
     count(mark);
     if (expects_key()) return set_key(mark, text);
-    ConfigNode node;
+    YamlNode node;
     node.kind = kind;
     node.line = mark.line + 1;
     node.text = text;
@@ -96,14 +96,14 @@ class TreeBuilder final : public YAML::EventHandler {
     for (const auto& [other, node] : map.node.members) {
       if (other == key) {
         throw Refused(mark, fmt::format("key {} stands twice, first on line {}; keep one",
-                                        core::quoted(key), node.line));
+                                        quoted(key), node.line));
       }
     }
     map.key = key;
     map.has_key = true;
   }
 
-  void begin(const YAML::Mark& mark, YAML::anchor_t anchor, ConfigNode::Kind kind) {
+  void begin(const YAML::Mark& mark, YAML::anchor_t anchor, YamlNode::Kind kind) {
     refuse_anchor(mark, anchor);
     count(mark);
     if (expects_key()) throw Refused(mark, "a key must be plain text");
@@ -117,18 +117,18 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void end() {
-    ConfigNode node = std::move(open_.back().node);
+    YamlNode node = std::move(open_.back().node);
     open_.pop_back();
     attach(std::move(node));
   }
 
-  void attach(ConfigNode node) {
+  void attach(YamlNode node) {
     if (open_.empty()) {
       root_ = std::move(node);
       return;
     }
     Open& parent = open_.back();
-    if (parent.node.kind == ConfigNode::Kind::kList) {
+    if (parent.node.kind == YamlNode::Kind::kList) {
       parent.node.items.push_back(std::move(node));
     } else {
       parent.node.members.push_back({std::move(parent.key), std::move(node)});
@@ -136,7 +136,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  ConfigNode root_;
+  YamlNode root_;
   std::vector<Open> open_;
   std::size_t nodes_ = 0;
   int documents_ = 0;
@@ -144,7 +144,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
 }  // namespace
 
-Result<ConfigNode> parse_yaml(std::string_view text) {
+Result<YamlNode> parse_yaml(std::string_view text) {
   TreeBuilder builder;
   try {
     std::istringstream in{std::string(text)};
@@ -162,4 +162,4 @@ Result<ConfigNode> parse_yaml(std::string_view text) {
   return builder.take();
 }
 
-}  // namespace tailrace::gateway
+}  // namespace tailrace::core

@@ -11,25 +11,25 @@
 
 #include "tailrace/core/result.h"
 
-namespace tailrace::gateway {
+namespace tailrace::core {
 
-struct ConfigMember;
+struct YamlMember;
 
-struct ConfigNode {
+struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
   int line = 0;  ///< from 1
   std::string text;
-  std::vector<ConfigNode> items;
-  std::vector<ConfigMember> members;  ///< keys are distinct
+  std::vector<YamlNode> items;
+  std::vector<YamlMember> members;  ///< keys are distinct
 };
 
-struct ConfigMember {
+struct YamlMember {
   std::string key;
-  ConfigNode node;
+  YamlNode node;
 };
 
 /// Errors: kInvalidArgument, "12: what is wrong" with the line in front.
-Result<ConfigNode> parse_yaml(std::string_view text);
+Result<YamlNode> parse_yaml(std::string_view text);
 
-}  // namespace tailrace::gateway
+}  // namespace tailrace::core
