@@ -25,6 +25,13 @@ struct PolicyOptions {
   std::optional<double> fixed_beta;  ///< instead of the adaptive one
   double decay = 0.9;                ///< TIE's waiting decay per `decay_period`; 1 switches it off
   Duration decay_period = std::chrono::seconds(30);
+  /// gittins: the least service that a rank reckons with. From 16 tokens on a wide law is never
+  /// ranked by its chance to end at once.
+  Tokens quantum{16};
+  /// gittins: what a token of context adds to the cost of the next one. A rank is multiplied by
+  /// 1 + context_weight · (prompt + attained); 0: memory costs nothing.
+  double context_weight = 0;
+  double rank_decay = 1;  ///< gittins: as `decay`; 1, the default, switches ageing off
 };
 
 /// What a policy has to know of a job's length, in tokens (tokens² for `ratio`). It changes only
@@ -50,7 +57,8 @@ class Policy {
   virtual std::string_view name() const = 0;
 
   /// Nothing where the key does not depend on what a job has attained: such a policy never
-  /// displaces a running job. Building one may cost some tens of microseconds.
+  /// displaces a running job. The keys of one that does are logarithms, so that a difference of
+  /// ln 2 means twice the rank. Building an AgeKey may cost some tens of microseconds.
   virtual std::unique_ptr<AgeKey> age_key(const Job& job) const {
     (void)job;
     return nullptr;
@@ -76,9 +84,10 @@ class Policy {
   virtual std::string explain(const Job& job) const = 0;
 };
 
-/// "fcfs" (arrival), "mean" (E, known as SEPT), "median", "ratio" (E[L]/E[1/L]) and "tie" (E +
-/// beta·CVaR with beta by load and waiting decay), all of the answer's law capped at the job's own
-/// limit. Errors: kInvalidArgument naming the policy or the option, and what is allowed.
+/// "fcfs" (arrival), "mean" (E, known as SEPT), "median", "ratio" (E[L]/E[1/L]), "tie" (E +
+/// beta·CVaR with beta by load and waiting decay) and "gittins" (the rank of what is left at the
+/// tokens attained), all of the answer's law capped at the job's own limit. Errors:
+/// kInvalidArgument naming the policy or the option, and what is allowed.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                             const PolicyOptions& options = {});
 std::vector<std::string_view> policy_names();

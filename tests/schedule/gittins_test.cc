@@ -1,0 +1,136 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tailrace/schedule/policy.h"
+
+namespace tailrace::schedule {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+length::LengthLaw law(double mu, double sigma) {
+  return length::LengthLaw::log_t(mu, sigma).value();
+}
+
+Job job(std::optional<length::LengthLaw> law, std::int64_t attained = 0, Duration arrival = {}) {
+  Job job;
+  job.id = JobId{1};
+  job.arrival = MonoTime{arrival};
+  job.prompt_tokens = Tokens{300};
+  job.cap = Tokens{2048};
+  job.attained = Tokens{attained};
+  job.law = std::move(law);
+  return job;
+}
+
+std::unique_ptr<Policy> gittins(const PolicyOptions& options = {}) {
+  return make_policy("gittins", options).value();
+}
+
+/// The rank that a key stands for, without ageing.
+double rank(const Policy& policy, const Job& job) {
+  return std::exp(policy.key_of(job));
+}
+
+TEST(Gittins, KeyIsTheLogarithmOfTheRankAtTheTokensAttained) {
+  // facts/scheduling.md 5.4; the quantum of 16 lies below every length at which these ranks end.
+  const auto policy = gittins();
+  EXPECT_NEAR(rank(*policy, job(law(5, 0.5))), 182.9031372, 0.002 * 182.9);
+  EXPECT_NEAR(rank(*policy, job(law(5, 0.5), 64)), 126.7239856, 0.002 * 126.7);
+  EXPECT_NEAR(rank(*policy, job(law(5, 0.1), 64)), 86.69263565, 0.002 * 86.7);
+  EXPECT_NEAR(rank(*policy, job(law(5, 0.5), 1024)), 617.4, 0.002 * 617.4);
+  EXPECT_NEAR(rank(*policy, job(law(6, 0.5), 256)), 298.345821, 0.002 * 298.3);
+}
+
+TEST(Gittins, QuantumKeepsAWideLawFromBeingRankedByItsChanceToEndAtOnce) {
+  PolicyOptions options;
+  options.quantum = Tokens{1};
+  const double by_one_token = rank(*gittins(options), job(law(5, 1)));
+  EXPECT_NEAR(by_one_token, 189.5702435, 0.01 * 189.6);
+  EXPECT_GT(rank(*gittins(), job(law(5, 1))), 1.05 * by_one_token);
+}
+
+TEST(Gittins, RunningJobIsOvertakenOnceItHasOutlivedItsLaw) {
+  const auto policy = gittins();
+  const auto running = policy->age_key(job(law(5, 0.3)));
+  const double waiting = policy->key_of(job(law(5.5, 0.3)));
+  EXPECT_LT(running->at(Tokens{0}), waiting);
+  EXPECT_LT(running->at(Tokens{100}), running->at(Tokens{0}));
+  EXPECT_GT(running->at(Tokens{900}), waiting);
+}
+
+TEST(Gittins, AgeKeyAgreesWithTheKeyOfAJobThatHasAttainedAsMuch) {
+  for (const double sigma : {0.05, 0.3, 0.75, 1.5}) {
+    for (const double weight : {0.0, 0.001}) {
+      PolicyOptions options;
+      options.context_weight = weight;
+      const auto policy = gittins(options);
+      const auto key = policy->age_key(job(law(5, sigma), 0, seconds(7)));
+      for (const std::int64_t age : {0, 1, 15, 16, 64, 150, 500, 1024, 2040, 2047}) {
+        EXPECT_NEAR(key->at(Tokens{age}), policy->key_of(job(law(5, sigma), age, seconds(7))), 2e-3)
+            << sigma << " at " << age;
+      }
+    }
+  }
+}
+
+TEST(Gittins, JobWithoutLawHasItsWholeCapLeft) {
+  const auto policy = gittins();
+  EXPECT_DOUBLE_EQ(policy->key_of(job(std::nullopt)), std::log(2048));
+  EXPECT_DOUBLE_EQ(policy->key_of(job(std::nullopt, 1000)), std::log(1048));
+  EXPECT_DOUBLE_EQ(policy->age_key(job(std::nullopt))->at(Tokens{1000}), std::log(1048));
+}
+
+TEST(Gittins, AgesBeyondTheCapCountAsTheLastToken) {
+  const auto policy = gittins();
+  const auto key = policy->age_key(job(law(5, 0.5)));
+  EXPECT_EQ(key->at(Tokens{5000}), key->at(Tokens{2047}));
+  EXPECT_DOUBLE_EQ(policy->key_of(job(law(5, 0.5), 5000)), 0);
+}
+
+TEST(Gittins, ArrivalCountsOnlyWhereRanksDecay) {
+  EXPECT_EQ(gittins()->key_of(job(law(5, 0.5), 0, seconds(0))),
+            gittins()->key_of(job(law(5, 0.5), 0, seconds(1000))));
+  PolicyOptions options;
+  options.rank_decay = 0.5;
+  options.decay_period = seconds(10);
+  const auto policy = gittins(options);
+  EXPECT_NEAR(policy->key_of(job(law(5, 0.5), 0, seconds(20))) -
+                  policy->key_of(job(law(5, 0.5), 0, seconds(0))),
+              2 * std::log(2), 1e-12);
+}
+
+TEST(Gittins, ContextWeightMultipliesTheRankByWhatATokenOccupies) {
+  PolicyOptions options;
+  options.context_weight = 0.01;
+  const auto weighted = gittins(options);
+  EXPECT_NEAR(rank(*weighted, job(law(5, 0.5))) / rank(*gittins(), job(law(5, 0.5))), 1 + 3, 1e-9);
+  EXPECT_NEAR(rank(*weighted, job(law(5, 0.5), 100)) / rank(*gittins(), job(law(5, 0.5), 100)),
+              1 + 4, 1e-9);
+}
+
+TEST(Gittins, ExplainsRankAgeAndQuantum) {
+  const std::string text = gittins()->explain(job(law(5, 0.5), 64));
+  EXPECT_THAT(text, HasSubstr("at 64 tokens"));
+  EXPECT_THAT(text, HasSubstr("quantum 16"));
+  EXPECT_THAT(text, HasSubstr("log-t mu 5"));
+}
+
+TEST(Gittins, OptionsOutOfRangeAreNamed) {
+  const auto message = [](auto change) {
+    PolicyOptions options;
+    change(options);
+    const auto result = make_policy("gittins", options);
+    return result ? std::string("accepted") : result.error().message;
+  };
+  EXPECT_THAT(message([](auto& o) { o.quantum = Tokens{0}; }), HasSubstr("quantum"));
+  EXPECT_THAT(message([](auto& o) { o.context_weight = -1; }), HasSubstr("context_weight"));
+  EXPECT_THAT(message([](auto& o) { o.rank_decay = 0; }), HasSubstr("rank_decay"));
+  EXPECT_EQ(message([](auto&) {}), "accepted");
+}
+
+}  // namespace
+}  // namespace tailrace::schedule
