@@ -14,224 +14,12 @@
 namespace tailrace::gateway {
 namespace {
 
-constexpr std::size_t kProblemsMax = 50;
-constexpr std::size_t kBackendsMax = 10'000;
 constexpr std::size_t kSecretBytesMax = 64 * 1024;
-
-/// Everything that is wrong with a configuration, each with the line of its key where it has one.
-class Problems {
- public:
-  explicit Problems(std::string_view origin) : origin_(origin) {}
-
-  void remember_line(const std::string& path, int line) { lines_[path] = line; }
-  void add(const std::string& path, std::string_view what) {
-    const auto line = lines_.find(path);
-    const std::string place = line == lines_.end() ? "" : fmt::format("{}:", line->second);
-    add_raw(fmt::format("{}:{} {}: {}", origin_, place, path, what));
-  }
-  void add_raw(std::string text) {
-    ++count_;
-    if (texts_.size() < kProblemsMax) texts_.push_back(std::move(text));
-  }
-  bool full() const { return texts_.size() >= kProblemsMax; }
-  bool none() const { return count_ == 0; }
-  Error error() const {
-    std::string message = join_words(texts_, "\n");
-    if (count_ > texts_.size()) message += fmt::format("\n… and {} more", count_ - texts_.size());
-    return {ErrorCode::kInvalidArgument, std::move(message)};
-  }
-
- private:
-  std::string origin_;
-  std::map<std::string, int> lines_;
-  std::vector<std::string> texts_;
-  std::size_t count_ = 0;
-};
-
-/// A value as a message may show it: without the password of a URL.
-std::string shown(std::string_view value) {
-  const std::size_t scheme = value.find("://");
-  const std::size_t at = scheme == std::string_view::npos ? scheme : value.find('@', scheme);
-  if (at == std::string_view::npos) return core::quoted(value);
-  return core::quoted(std::string(value.substr(0, scheme + 3)) + "…" +
-                      std::string(value.substr(at)));
-}
-
-/// Fills a Config from a tree.
-class TreeReader final : public SchemaVisitor {
- public:
-  explicit TreeReader(Problems& problems) : problems_(problems) {}
-
-  void read(const core::YamlNode& node, const std::string& path,
-            const std::function<void()>& body) {
-    if (node.kind != core::YamlNode::Kind::kMap) {
-      problems_.add(path.empty() ? "the file" : path, "must be a mapping of keys to values");
-      return;
-    }
-    levels_.push_back({&node, path, {}});
-    body();
-    report_unknown_keys(levels_.back());
-    levels_.pop_back();
-  }
-
-  void field(Field field) override {
-    const std::string path = path_of(field.name);
-    const core::YamlNode* node = take(field.name);
-    if (node == nullptr) {
-      if (field.required) problems_.add(path_or_parent(path), missing(field));
-      return;
-    }
-    problems_.remember_line(path, node->line);
-    if (node->kind == core::YamlNode::Kind::kNull) {
-      problems_.add(path, fmt::format("has no value; give a {} or leave the key out", field.type));
-    } else if (field.is_list) {
-      read_list(field, *node, path);
-    } else if (node->kind != core::YamlNode::Kind::kScalar) {
-      problems_.add(path, fmt::format("must be a single value: {}", field.type));
-    } else {
-      assign(field, node->text, path);
-    }
-  }
-
-  void section(std::string_view name, std::string_view,
-               const std::function<void()>& body) override {
-    const core::YamlNode* node = take(std::string(name));
-    if (node == nullptr) return;
-    const std::string path = path_of(name);
-    problems_.remember_line(path, node->line);
-    if (node->kind == core::YamlNode::Kind::kNull) return;  // every key under it is commented out
-    read(*node, path, body);
-  }
-
-  void list(std::string_view name, std::string_view,
-            const std::function<void()>& element) override {
-    const std::string path = path_of(name);
-    const core::YamlNode* node = take(std::string(name));
-    if (node == nullptr) {
-      problems_.add(path, "is missing; list the engines, or write [] to add them later");
-      return;
-    }
-    problems_.remember_line(path, node->line);
-    if (node->kind != core::YamlNode::Kind::kList) {
-      problems_.add(path, "must be a list: lines that begin with \"- \", or []");
-      return;
-    }
-    if (node->items.size() > kBackendsMax) {
-      problems_.add(path, fmt::format("has more than {} entries", kBackendsMax));
-      return;
-    }
-    for (std::size_t i = 0; i < node->items.size(); ++i) {
-      const std::string item_path = fmt::format("{}[{}]", path, i);
-      problems_.remember_line(item_path, node->items[i].line);
-      read(node->items[i], item_path, element);
-    }
-  }
-
-  void map(std::string_view name, std::string_view,
-           const std::function<void(const std::string&)>& element) override {
-    const std::string path = path_of(name);
-    const core::YamlNode* node = take(std::string(name));
-    if (node == nullptr) return;
-    problems_.remember_line(path, node->line);
-    if (node->kind == core::YamlNode::Kind::kNull) return;
-    if (node->kind != core::YamlNode::Kind::kMap) {
-      problems_.add(path, "must be a mapping from names to keys");
-      return;
-    }
-    for (const auto& [key, member] : node->members) {
-      const std::string member_path = fmt::format("{}.{}", path, key);
-      problems_.remember_line(member_path, member.line);
-      read(member, member_path, [&] { element(key); });
-    }
-  }
-
- private:
-  struct Level {
-    const core::YamlNode* node;
-    std::string path;
-    std::vector<std::string> known;
-  };
-
-  std::string path_of(std::string_view name) const {
-    const std::string& parent = levels_.back().path;
-    return parent.empty() ? std::string(name) : fmt::format("{}.{}", parent, name);
-  }
-  /// A missing key has no line; its mapping has.
-  std::string path_or_parent(const std::string& path) {
-    problems_.remember_line(path, levels_.back().node->line);
-    return path;
-  }
-  static std::string missing(const Field& field) {
-    return fmt::format("is missing; add \"{}:\" with a {}", field.name, field.type);
-  }
-
-  const core::YamlNode* take(const std::string& name) {
-    Level& level = levels_.back();
-    level.known.push_back(name);
-    for (const auto& [key, member] : level.node->members) {
-      if (key == name) return &member;
-    }
-    return nullptr;
-  }
-
-  void assign(const Field& field, std::string_view text, const std::string& path) {
-    if (auto set = field.assign(text); !set) {
-      problems_.add(path, fmt::format("{} {}", shown(text), set.error().message));
-    }
-  }
-
-  void read_list(const Field& field, const core::YamlNode& node, const std::string& path) {
-    field.clear();
-    if (node.kind == core::YamlNode::Kind::kScalar)
-      return assign(field, node.text, path);  // a list of one
-    if (node.kind != core::YamlNode::Kind::kList) {
-      problems_.add(path, fmt::format("must be a {}, such as [a, b]", field.type));
-      return;
-    }
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const std::string item_path = fmt::format("{}[{}]", path, i);
-      problems_.remember_line(item_path, node.items[i].line);
-      if (node.items[i].kind == core::YamlNode::Kind::kScalar) {
-        assign(field, node.items[i].text, item_path);
-      } else {
-        problems_.add(item_path, "must be a single text");
-      }
-    }
-    if (field.required && node.items.empty()) problems_.add(path, "is empty; name at least one");
-  }
-
-  void report_unknown_keys(const Level& level) {
-    for (const auto& [key, member] : level.node->members) {
-      if (std::find(level.known.begin(), level.known.end(), key) != level.known.end()) continue;
-      if (problems_.full()) {
-        problems_.add_raw({});  // only counted
-        continue;
-      }
-      const auto nearest = std::min_element(
-          level.known.begin(), level.known.end(), [&](const auto& a, const auto& b) {
-            return edit_distance(key.substr(0, 64), a) < edit_distance(key.substr(0, 64), b);
-          });
-      const bool near =
-          edit_distance(key.substr(0, 64), *nearest) <= std::max<std::size_t>(2, key.size() / 3);
-      const std::string shown = core::quoted(key);
-      const std::string path =
-          level.path.empty() ? key.substr(0, 64) : level.path + "." + key.substr(0, 64);
-      problems_.remember_line(path, member.line);
-      problems_.add(path, near
-                              ? fmt::format("unknown key {}; did you mean \"{}\"?", shown, *nearest)
-                              : fmt::format("unknown key {}; known here: {}", shown,
-                                            join_words(level.known, ", ")));
-    }
-  }
-
-  Problems& problems_;
-  std::vector<Level> levels_;
-};
 
 /// Overrides fields by environment variables.
 class EnvironmentReader final : public OverrideVisitor {
  public:
-  EnvironmentReader(const Environment& environment, Problems& problems)
+  EnvironmentReader(const Environment& environment, core::Problems& problems)
       : environment_(environment), problems_(problems) {}
 
   void variable(std::string name, Field field) override {
@@ -245,7 +33,7 @@ class EnvironmentReader final : public OverrideVisitor {
 
  private:
   const Environment& environment_;
-  Problems& problems_;
+  core::Problems& problems_;
 };
 
 bool is_loopback(const net::Endpoint& endpoint) {
@@ -262,7 +50,8 @@ bool is_plain_name(std::string_view name) {
              std::string_view::npos;
 }
 
-void check_backend(const BackendConfig& backend, const std::string& prefix, Problems& problems) {
+void check_backend(const BackendConfig& backend, const std::string& prefix,
+                   core::Problems& problems) {
   // A missing name is reported already.
   if (!backend.name.empty() && !is_plain_name(backend.name)) {
     problems.add(prefix + "name",
@@ -279,7 +68,7 @@ void check_backend(const BackendConfig& backend, const std::string& prefix, Prob
 }
 
 /// What no single key can tell.
-void check_together(const Config& config, Problems& problems) {
+void check_together(const Config& config, core::Problems& problems) {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < config.backends.size(); ++i) {
     const BackendConfig& backend = config.backends[i];
@@ -308,8 +97,8 @@ void check_together(const Config& config, Problems& problems) {
     problems.add(
         "schedule.queued_bytes_max",
         fmt::format("{} is less than limits.body_bytes_max ({}): such a body could never wait",
-                    print_bytes(config.dispatch.queued_bytes_max),
-                    print_bytes(config.body_bytes_max)));
+                    core::print_bytes(config.dispatch.queued_bytes_max),
+                    core::print_bytes(config.body_bytes_max)));
   }
   const auto& options = config.dispatch.policy_options;
   if (options.beta_min > options.beta_max) {
@@ -416,8 +205,8 @@ Result<Config> parse_config(std::string_view text, std::string_view origin,
     return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}", origin, tree.error().message));
   }
   Config config;
-  Problems problems(origin);
-  TreeReader reader(problems);
+  core::Problems problems(origin);
+  core::SettingsReader reader(problems);
   const core::YamlNode empty{core::YamlNode::Kind::kMap, 1, {}, {}, {}};
   reader.read(tree->kind == core::YamlNode::Kind::kNull ? empty : *tree, "",
               [&] { visit_config(reader, config); });
@@ -429,7 +218,7 @@ Result<Config> parse_config(std::string_view text, std::string_view origin,
 }
 
 Result<void> read_secrets(Config& config, const Environment& environment) {
-  Problems problems("secrets");
+  core::Problems problems("secrets");
   for (std::size_t i = 0; i < config.backends.size(); ++i) {
     auto read =
         read_backend_secret(config.backends[i], fmt::format("backends[{}].", i), environment);
@@ -476,8 +265,8 @@ Result<BackendConfig> parse_backend(std::string_view name, std::string_view json
         {"name", core::YamlNode{core::YamlNode::Kind::kScalar, 1, std::string(name), {}, {}}});
   }
   BackendConfig backend;
-  Problems problems("body");
-  TreeReader reader(problems);
+  core::Problems problems("body");
+  core::SettingsReader reader(problems);
   reader.read(*tree, "", [&] { visit_backend(reader, backend); });
   check_backend(backend, "", problems);
   if (backend.name != name && !backend.name.empty()) {

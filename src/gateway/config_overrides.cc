@@ -53,9 +53,9 @@ std::vector<std::string> doubtful_overrides(const Config& config,
     if (named_as_secret(config, name)) continue;
     const auto nearest =
         std::min_element(known.names.begin(), known.names.end(), [&](const auto& a, const auto& b) {
-          return edit_distance(name, a) < edit_distance(name, b);
+          return core::edit_distance(name, a) < core::edit_distance(name, b);
         });
-    const std::size_t distance = edit_distance(name, *nearest);
+    const std::size_t distance = core::edit_distance(name, *nearest);
     if (distance == 0 || distance > kTypoMax) continue;
     doubts.push_back(
         fmt::format("environment variable {} sets nothing; did you mean {}?", name, *nearest));

@@ -109,12 +109,13 @@ std::string summarize(const Config& config) {
                                 : " with a token")
               : std::string("\nno admin listener");
   text += fmt::format("\norders by {}, waiting bound {}, prediction {}", config.dispatch.policy,
-                      config.dispatch.waiting_bound ? print_duration(*config.dispatch.waiting_bound)
-                                                    : std::string("off"),
+                      config.dispatch.waiting_bound
+                          ? core::print_duration(*config.dispatch.waiting_bound)
+                          : std::string("off"),
                       mode_name(config.predict.mode));
   for (const BackendConfig& backend : config.backends) {
     text += fmt::format("\nbackend {}: {}, {} slots, models {}", backend.name, url_of(backend.url),
-                        backend.slots, join_words(backend.models, ", "));
+                        backend.slots, core::join_words(backend.models, ", "));
   }
   if (config.backends.empty()) text += "\nno backends: add some through the admin API";
   return text + "\n";

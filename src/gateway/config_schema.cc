@@ -3,6 +3,20 @@
 namespace tailrace::gateway {
 namespace {
 
+using core::bytes_field;
+using core::choice_field;
+using core::count_field;
+using core::duration_field;
+using core::flag_field;
+using core::int_field;
+using core::optional_duration_field;
+using core::optional_real_field;
+using core::optional_tokens_field;
+using core::real_field;
+using core::text_field;
+using core::text_list_field;
+using core::tokens_field;
+
 using std::chrono::hours;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;

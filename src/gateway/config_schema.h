@@ -9,25 +9,12 @@
 #include <string_view>
 
 #include "gateway/config_value.h"
+#include "tailrace/core/settings.h"
 #include "tailrace/gateway/config.h"
 
 namespace tailrace::gateway {
 
-class SchemaVisitor {
- public:
-  virtual ~SchemaVisitor() = default;
-
-  virtual void field(Field field) = 0;
-  /// A mapping with fixed keys.
-  virtual void section(std::string_view name, std::string_view help,
-                       const std::function<void()>& body) = 0;
-  /// A sequence of mappings: `element` visits the keys of a new last one.
-  virtual void list(std::string_view name, std::string_view help,
-                    const std::function<void()>& element) = 0;
-  /// A mapping from free names to mappings.
-  virtual void map(std::string_view name, std::string_view help,
-                   const std::function<void(const std::string& key)>& element) = 0;
-};
+using core::SchemaVisitor;
 
 /// "predict.mode" → "TAILRACE_PREDICT_MODE".
 std::string environment_name(std::string_view path);
