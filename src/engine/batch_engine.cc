@@ -160,6 +160,8 @@ struct BatchEngine::Impl {
   std::uint64_t preemptions = 0;
   std::uint64_t iterations = 0;
   std::int64_t computed = 0;
+  std::int64_t kv_during = 0;  // tokens
+  double kv_token_seconds = 0;
   Duration blocking{0};
   MonoTime now;
   bool under_way = false;
@@ -230,6 +232,8 @@ std::optional<Iteration> BatchEngine::begin_iteration(MonoTime now) {
   const Duration takes =
       e.config.cost.of(Tokens(batch.tokens), Tokens(batch.kv), batch.sequences) + e.blocking;
   e.blocking = Duration{0};
+  e.kv_during = (e.config.usable_blocks() - e.free) * e.config.block_tokens;
+  e.kv_token_seconds += static_cast<double>(e.kv_during) * to_seconds(takes);
   return Iteration{now, now + takes, Tokens(batch.tokens), Tokens(batch.kv)};
 }
 
@@ -291,6 +295,8 @@ EngineState BatchEngine::state() const {
           e.scheduler->size(),
           Tokens((usable - e.free) * e.config.block_tokens),
           Tokens(usable * e.config.block_tokens),
+          Tokens(e.kv_during),
+          e.kv_token_seconds,
           e.preemptions,
           e.iterations,
           Tokens(e.computed),

@@ -81,7 +81,8 @@ Result<RunTotals> run(const RunSpec& spec, const RecordSink& sink) {
     }
     RequestRecord record;
     record.id = request.id;
-    record.arrival = record.dispatched = request.arrival;
+    record.arrival = request.arrival;
+    record.dispatched = request.arrival;
     record.prompt = request.prompt;
     record.output = request.output;
     record.cap = request.cap;

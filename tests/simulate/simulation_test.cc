@@ -17,8 +17,8 @@ TEST(Simulation, EveryRequestEndsOnce) {
   std::uint64_t ended = 0;
   const auto totals = run(spec, [&](const RequestRecord& r) {
     ++ended;
-    EXPECT_LE(r.arrival, r.admitted);
-    EXPECT_LT(r.admitted, *r.first_token);
+    EXPECT_LE(r.arrival, *r.admitted);
+    EXPECT_LT(*r.admitted, *r.first_token);
     EXPECT_LE(*r.first_token, *r.finished);
   });
   ASSERT_TRUE(totals.has_value()) << totals.error().message;

@@ -65,8 +65,13 @@ struct TokenEvent {
 struct EngineState {
   std::size_t running = 0;
   std::size_t waiting = 0;
-  Tokens kv_used{0};              ///< in blocks that sequences hold, times the block's tokens
-  Tokens kv_capacity{0};          ///< in usable blocks
+  Tokens kv_used{0};      ///< in blocks that sequences hold, times the block's tokens
+  Tokens kv_capacity{0};  ///< in usable blocks
+  /// As kv_used while the iteration under way, or the last one, ran: before its ended sequences
+  /// gave theirs back.
+  Tokens kv_during{0};
+  /// kv_during integrated over the time of all iterations begun since the start, to their ends.
+  double kv_token_seconds = 0;
   std::uint64_t preemptions = 0;  ///< since the start
   std::uint64_t iterations = 0;   ///< completed since the start
   Tokens computed{0};             ///< tokens computed since the start, recomputed ones included

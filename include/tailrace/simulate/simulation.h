@@ -1,9 +1,11 @@
 // What happens to every request when this workload meets these engines under this policy?
 //
 // A discrete-event simulation over the engine, the scheduler and the dispatcher that the other
-// programs use; only clock and network are virtual. Events are ordered by (time, kind, sequence),
-// chance comes from named streams of one seed: same spec, same bytes, on any machine. Memory grows
-// with the requests in the system, not with the workload. One thread.
+// programs use; only clock and network are virtual. Events are ordered by (time, kind, sequence):
+// at one instant answers end, then laws arrive, then requests, then dispatchers wake, and only then
+// do iterations begin (docs/decisions/0011-simulation-order.md). Chance comes from named streams of
+// one seed: same spec, same bytes, on any machine. Memory grows with the requests in the system,
+// not with the workload. One thread.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +33,31 @@ struct FleetSpec {
 
 /// How requests reach the engines.
 struct FrontSpec {
-  /// A dispatcher as in the gateway: its queue holds what the engines have no slot for. Without it
-  /// every request goes to an engine as it arrives.
+  /// A dispatcher as in the gateway: its queue holds what the engines have no slot for, and
+  /// `dispatch.choice` picks among those that have. Without it every request goes to an engine as
+  /// it arrives, by `choice`.
   bool queue = false;
   dispatch::DispatchConfig dispatch;
   int slots_per_engine = 0;  ///< 0: the engine's max_num_seqs
-  enum class Choice { kRoundRobin, kLeastOutstanding, kLeastPredictedWork, kPrefixAffinity };
-  Choice choice = Choice::kRoundRobin;  ///< without a queue
-  Duration staleness{0};                ///< age of what the choice knows of the engines
+  enum class Choice {
+    kRoundRobin,
+    kLeastOutstanding,    ///< fewest requests sent there and not ended: always up to date
+    kLeastPredictedWork,  ///< least sum of what their laws said at dispatch, else of their caps
+    kPrefixAffinity,      ///< where its prefix's others are, unless that one holds too many
+    /// Fewest running and waiting by the engines' last reports, `staleness` old; then the least
+    /// KV. With `corrected_reports`, an engine counts for no less than what was sent there and has
+    /// not ended.
+    kLeastReported,
+  };
+  Choice choice = Choice::kRoundRobin;
+  /// kLeastReported: engines report at whole multiples of this, all at once; 0: at every arrival.
+  Duration staleness{0};
+  bool corrected_reports = true;
+  /// This engine's report stays what it was at the start: its metrics hang. −1: none.
+  int frozen_engine = -1;
+  /// kPrefixAffinity: ids at the start of a prompt that requests must share to go together. A
+  /// session's requests always do.
+  int prefix_depth = 2;
 };
 
 struct RunSpec {
@@ -47,42 +66,53 @@ struct RunSpec {
   FrontSpec front;
   PredictorSpec predictor;
   std::uint64_t seed = 1;
-  std::optional<double>
-      horizon_s;  ///< stops here, whatever is left; else runs until all have ended
+  /// Stops here, whatever is left; what happens at this very instant still counts. Else runs until
+  /// all have ended.
+  std::optional<double> horizon_s;
 };
 
 enum class End { kCompleted, kRefused, kUnfinished };
 
+/// What became of a request. Its stages add up to its time in the system exactly: arrival ≤
+/// dispatched ≤ admitted < first_token ≤ finished. What has not happened by its end is empty.
 struct RequestRecord {
   std::uint64_t id = 0;
   End end = End::kUnfinished;
   MonoTime arrival;
-  MonoTime dispatched;  ///< handed to an engine
-  MonoTime admitted;    ///< first entered a batch
+  std::optional<MonoTime> dispatched;  ///< handed to an engine
+  std::optional<MonoTime> admitted;    ///< first entered a batch
   std::optional<MonoTime> first_token;
   std::optional<MonoTime> finished;
   Tokens prompt{0}, cached{0}, output{0}, cap{0};  ///< cached: at the first admission
-  int engine = -1;
+  int engine = -1;                                 ///< −1: never dispatched
   int preemptions = 0;
   std::string tenant;
-  std::optional<double> predicted_median;  ///< of the law it was ordered by, tokens
+  std::optional<double> predicted_median;  ///< of the law that it was ordered by last, tokens
 };
 
+/// `offered` = `completed` + `refused` + `unfinished`. The averages are exact integrals over time,
+/// from 0 to `end`.
 struct RunTotals {
   std::uint64_t offered = 0, completed = 0, refused = 0, unfinished = 0;
+  /// Preemptions and iterations begun, their tokens, and prompt tokens looked up in and found by
+  /// the prefix cache.
   std::uint64_t preemptions = 0, iterations = 0;
-  std::int64_t computed_tokens = 0, output_tokens = 0, prefix_asked = 0, prefix_hit = 0;
-  MonoTime last_arrival, end;
+  std::int64_t computed_tokens = 0, prefix_asked = 0, prefix_hit = 0;
+  std::int64_t output_tokens = 0;  ///< of completed requests
+  MonoTime last_arrival;
+  MonoTime end;              ///< of the last request, or the horizon
   double busy_s = 0;         ///< engine-seconds in iterations
-  double mean_waiting = 0;   ///< time average of requests that wait, over the run
-  double mean_running = 0;   ///< of those in batches
-  double mean_kv_share = 0;  ///< of usable blocks that sequences hold
+  double mean_waiting = 0;   ///< requests in the dispatcher's queue and in the engines' lines
+  double mean_running = 0;   ///< requests in batches
+  double mean_kv_share = 0;  ///< of usable blocks that sequences hold, over all engines
 };
 
-/// Called once for every request, when it has ended, in the order in which they end.
+/// Called once for every request, in the order in which they end; unfinished ones at last, by id.
 using RecordSink = std::function<void(const RequestRecord&)>;
 
-/// Errors: kInvalidArgument naming the field, its value and what it may be; those of a trace.
+/// Errors: kInvalidArgument naming the field, its value and what it may be; those of a trace;
+/// kResourceExhausted when more than 16 million requests are in the system. A request that no
+/// engine could ever hold, or that the dispatcher refuses, is no error: it is a record.
 Result<RunTotals> run(const RunSpec& spec, const RecordSink& sink);
 
 }  // namespace tailrace::simulate
