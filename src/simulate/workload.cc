@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulate/trace_workload.h"
 #include "tailrace/length/sample.h"
 
 namespace tailrace::simulate {
@@ -49,6 +50,7 @@ class Generated final : public Workload {
 }  // namespace
 
 Result<std::unique_ptr<Workload>> make_workload(const WorkloadSpec& spec, const Rng& rng) {
+  if (spec.trace) return make_trace_workload(*spec.trace, rng);
   return std::make_unique<Generated>(spec, rng);
 }
 

@@ -84,11 +84,24 @@ struct PromptSpec {
   std::int64_t least = 1, most = 32'768;
 };
 
+/// Recorded requests. The order of what is done: merge the files by time of arrival, cut the
+/// window, sample, speed up, repeat, stop after `count`.
 struct TraceSpec {
+  /// Each on its own clock, at once: requests of several services, or the parts of one trace. Files
+  /// with dates are put on one calendar.
   std::vector<std::string> paths;
-  double speed = 1;          ///< arrivals come this many times faster
-  std::uint64_t repeat = 1;  ///< whole passes, one after the other
-  std::int64_t cap = 0;      ///< for rows that name none; 0: their own length… as vLLM's ignore_eos
+  double from_s = 0;              ///< of the recorded clock: what came earlier is left out
+  std::optional<double> until_s;  ///< and what came at this time or later
+  double sample = 1;              ///< each request is kept with this probability
+  double speed = 1;               ///< arrivals come this many times faster
+  /// Whole passes, one after the other: each begins the mean gap after the previous one's last
+  /// arrival. Not of standard input.
+  std::uint64_t repeat = 1;
+  /// Prefix ids mean other tokens in every pass and every file, so that a cache is not warm merely
+  /// because the trace comes again.
+  bool fresh_prefixes = true;
+  std::int64_t cap = 0;  ///< for rows that name none; 0: their own length, as vLLM's ignore_eos
+  std::optional<std::uint64_t> count;  ///< requests at most
 };
 
 struct WorkloadSpec {

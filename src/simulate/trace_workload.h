@@ -1,0 +1,14 @@
+// Which requests does a recorded trace hold, at the speed and as often as asked?
+#pragma once
+
+#include <memory>
+
+#include "tailrace/simulate/workload.h"
+
+namespace tailrace::simulate {
+
+/// Errors: kInvalidArgument naming the field, its value and what it may be; those of TraceReader.
+/// Files are opened, and read up to their first request, at once.
+Result<std::unique_ptr<Workload>> make_trace_workload(const TraceSpec& spec, const Rng& rng);
+
+}  // namespace tailrace::simulate
