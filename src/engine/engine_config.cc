@@ -14,11 +14,15 @@ Result<void> check_cost(std::string_view field, double value) {
               fmt::format("{} is {}; it must be a number from 0 to 1e9", field, value));
 }
 
-Result<void> check_count(std::string_view field, std::int64_t value, std::int64_t least) {
-  constexpr std::int64_t kMost = 1'000'000'000'000;
-  if (value >= least && value <= kMost) return {};
+constexpr std::int64_t kMost = 1'000'000'000'000;
+// So that the tokens in all blocks can be counted.
+constexpr std::int64_t kMostBlockTokens = 1'000'000;
+
+Result<void> check_count(std::string_view field, std::int64_t value, std::int64_t least,
+                         std::int64_t most = kMost) {
+  if (value >= least && value <= most) return {};
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} is {}; it must be from {} to {}", field, value, least, kMost));
+              fmt::format("{} is {}; it must be from {} to {}", field, value, least, most));
 }
 
 }  // namespace
@@ -49,14 +53,13 @@ Result<void> EngineConfig::check() const {
   }
   for (const auto& [field, value, least] : {std::tuple{"max_num_seqs", max_num_seqs, 1},
                                             {"max_batched_tokens", max_batched_tokens, 1},
-                                            {"block_tokens", block_tokens, 1},
                                             {"kv_blocks", kv_blocks, 2},
                                             {"max_model_len", max_model_len, 2},
                                             {"long_prefill_tokens", long_prefill_tokens, 0},
                                             {"watermark_blocks", watermark_blocks, 0}}) {
     if (auto ok = check_count(field, value, least); !ok) return ok;
   }
-  return {};
+  return check_count("block_tokens", block_tokens, 1, kMostBlockTokens);
 }
 
 }  // namespace tailrace::engine

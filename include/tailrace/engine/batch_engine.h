@@ -4,7 +4,9 @@
 // as far as the token budget goes; then waiting ones in the order of a BatchScheduler, stopping at
 // the first that does not fit. Long prompts are computed in chunks. When a running sequence cannot
 // get KV blocks the scheduler names a victim: its blocks are freed, its tokens are kept, and it
-// waits again to be recomputed; an iteration that preempted so admits nobody.
+// waits again to be recomputed; an iteration that preempted so admits nobody. With prefix caching,
+// blocks whose content is known are shared and outlive those who computed them. Every rule, and why
+// it is as it is: docs/decisions/0010-engine-rules.md.
 #pragma once
 
 #include <cstdint>

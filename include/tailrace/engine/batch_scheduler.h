@@ -44,7 +44,8 @@ class BatchScheduler {
 
   /// A sequence waits: it is new, or it was preempted (`preemptions` > 0).
   virtual void push(const SequenceView& sequence, MonoTime now) = 0;
-  /// Who would be admitted next. Nothing if nobody waits.
+  /// Who would be admitted next. Nothing if nobody waits. Asked only when somebody waits and there
+  /// is a slot, token budget and a free block for one more.
   virtual std::optional<SequenceId> head(MonoTime now) = 0;
   /// The head has been admitted.
   virtual void pop_head() = 0;

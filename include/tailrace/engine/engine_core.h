@@ -75,7 +75,7 @@ struct EngineState {
   std::uint64_t preemptions = 0;  ///< since the start
   std::uint64_t iterations = 0;   ///< completed since the start
   Tokens computed{0};             ///< tokens computed since the start, recomputed ones included
-  Tokens prefix_asked{0};         ///< prompt tokens looked up in the prefix cache since the start
+  Tokens prefix_asked{0};         ///< of those admitted, looked up in the prefix cache so far
   Tokens prefix_hit{0};           ///< of them, found
 };
 
@@ -96,8 +96,9 @@ class EngineCore {
   virtual ~EngineCore() = default;
 
   /// Queues a sequence behind all that wait. Errors: kAlreadyExists; kInvalidArgument when a count
-  /// is below one, when prompt and answer together exceed the KV capacity or the model's length,
-  /// since it could never finish, or when a prefix id's tokens are no multiple of a block.
+  /// is below one, when prompt and answer together exceed the KV capacity, the model's length or,
+  /// without chunked prefill, an iteration's tokens, since it could never finish, or when the
+  /// prefix cache is on and a prefix id's tokens are no multiple of a block.
   virtual Result<void> add(const SequenceSpec& spec, MonoTime now) = 0;
 
   /// Forgets a sequence in any state and frees its slot and KV at once. False if there is none.

@@ -1,0 +1,93 @@
+// BatchEngine's state and rules (batch_engine.h).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "engine/kv_pool.h"
+#include "engine/slot_index.h"
+#include "tailrace/engine/batch_engine.h"
+
+namespace tailrace::engine {
+
+struct Sequence {
+  SequenceId id;
+  MonoTime arrival;
+  int priority = 0;
+  std::int64_t prompt = 0;
+  std::int64_t output = 0;
+  std::int64_t generated = 0;
+  std::int64_t computed = 0;   // context tokens in KV, those of the iteration under way included
+  std::int64_t scheduled = 0;  // of them, tokens of the iteration under way
+  std::int64_t preemptions = 0;
+  std::uint64_t stamp = 0;  // of its admission: the batch is in the order of stamps
+  bool running = false;
+  KvChain kv;
+
+  std::int64_t known() const { return prompt + generated; }
+};
+
+/// Wide enough for every block of the largest pool, for centuries.
+__extension__ using BlockTime = __int128;
+
+struct Batch {
+  std::int64_t tokens = 0;
+  std::int64_t kv = 0;
+  std::int64_t sequences = 0;
+  bool preempted = false;  // because memory was short
+};
+
+struct BatchEngine::Impl {
+  Impl(const EngineConfig& config, std::unique_ptr<BatchScheduler> scheduler);
+
+  Result<void> check(const SequenceSpec& spec) const;
+  Result<void> add(const SequenceSpec& spec, MonoTime at);
+  bool abort(SequenceId id);
+  std::optional<Iteration> begin(MonoTime at);
+  void end();
+  std::vector<SequenceView>& views();
+
+  // One iteration's parts, in order.
+  void review(Batch& batch);
+  void schedule_running(Batch& batch);
+  void admit_waiting(Batch& batch);
+
+  std::int64_t blocks_for(std::int64_t tokens) const {
+    return (tokens + config.block_tokens - 1) / config.block_tokens;
+  }
+  std::int64_t chunk(std::int64_t tokens) const {
+    return config.long_prefill_tokens > 0 ? std::min(tokens, config.long_prefill_tokens) : tokens;
+  }
+  void schedule(Sequence& s, std::int64_t tokens, Batch& batch);
+  void preempt(std::size_t index, Batch& batch);
+  SequenceView view(const Sequence& s) const;
+  Sequence* find(SequenceId id);
+  void forget(Sequence& s);
+
+  EngineConfig config;
+  std::unique_ptr<BatchScheduler> scheduler;
+  KvPool kv;
+  std::deque<Sequence> sequences;  // never move: others point at them; unused ones are kept
+  std::vector<std::uint32_t> unused;
+  SlotIndex by_id;
+  std::vector<Sequence*> running;  // in batch order
+
+  std::uint64_t admissions = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t iterations = 0;
+  std::int64_t computed = 0;
+  std::int64_t blocks_during = 0;  // held while the last iteration ran
+  BlockTime block_time = 0;        // blocks_during times nanoseconds, over all iterations
+  std::int64_t prefix_asked = 0;
+  std::int64_t prefix_hit = 0;
+  Duration blocking{0};
+  MonoTime now;
+  bool under_way = false;
+  LifeSink* sink = nullptr;
+  std::vector<TokenEvent> events;
+  std::vector<SequenceView> views_buffer;
+  std::vector<SequenceId> reviewed;
+};
+
+}  // namespace tailrace::engine
