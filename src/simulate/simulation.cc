@@ -1,115 +1,368 @@
 #include "tailrace/simulate/simulation.h"
 
-#include <unordered_map>
+#include <fmt/format.h>
 
-#include "tailrace/engine/batch_engine.h"
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <deque>
+
+#include "simulate/router.h"
+#include "simulate/server.h"
+#include "simulate/spec_check.h"
 
 namespace tailrace::simulate {
 namespace {
 
-struct Server final : engine::LifeSink {
-  std::unique_ptr<engine::BatchEngine> core;
-  engine::PolicyScheduler* scheduler = nullptr;
-  std::optional<MonoTime> next;  // when its next iteration may begin
-  std::unordered_map<std::uint64_t, RequestRecord> live;
-  const RecordSink* sink = nullptr;
-  RunTotals* totals = nullptr;
+constexpr std::size_t kBytesPerToken = 4;  // what holding a prompt costs a dispatcher, about
 
-  void on_admitted(engine::SequenceId id, MonoTime at, Tokens cached) override {
-    RequestRecord& r = live.at(id.count());
-    if (r.preemptions > 0) return;
-    r.admitted = at;
-    r.cached = cached;
+/// Names sort like numbers, so that ties fall to the engine with the smaller one.
+std::string backend_name(std::size_t engine) {
+  return fmt::format("{:05}", engine);
+}
+std::size_t engine_of(const std::string& backend) {
+  std::size_t engine = 0;
+  std::from_chars(backend.data(), backend.data() + backend.size(), engine);
+  return engine;
+}
+
+class Simulation {
+ public:
+  Simulation(const RunSpec& spec, Workload& workload, const RecordSink& sink)
+      : spec_(spec),
+        workload_(workload),
+        sink_(sink),
+        horizon_(spec.horizon_s ? MonoTime{from_seconds(*spec.horizon_s)} : kNever),
+        router_(spec.front, spec.fleet) {}
+
+  Result<RunTotals> run() {
+    if (auto made = make_parts(); !made) return fail(made.error());
+    if (auto more = read_arrival(); !more) return fail(more.error());
+    while (true) {
+      const MonoTime until = std::min(next_outside(), horizon_);
+      if (dispatcher_) run_to(until);
+      if (until == kNever || (until == horizon_ && next_outside() > horizon_)) break;
+      if (auto done = happen(until); !done) return fail(done.error());
+    }
+    finish();
+    return totals_;
   }
-  void on_first_token(engine::SequenceId id, MonoTime at) override {
-    live.at(id.count()).first_token = at;
-  }
-  void on_finished(engine::SequenceId id, MonoTime at) override {
-    auto node = live.extract(id.count());
-    node.mapped().finished = at;
-    node.mapped().end = End::kCompleted;
-    ++totals->completed;
-    totals->output_tokens += node.mapped().output.count();
-    totals->end = std::max(totals->end, at);
-    (*sink)(node.mapped());
-  }
-  void on_preempted(engine::SequenceId id, MonoTime, Tokens) override {
-    ++live.at(id.count()).preemptions;
-    ++totals->preemptions;
-  }
+
+ private:
+  struct LawOnItsWay {
+    MonoTime at;
+    std::uint64_t key = 0;
+  };
+
+  Result<void> make_parts();
+  Result<void> read_arrival();
+  MonoTime next_outside() const;
+  Result<void> happen(MonoTime now);
+  Result<void> arrive(MonoTime now);
+  void predict(Live& live, MonoTime now);
+  void law_arrives(std::uint64_t key, MonoTime now);
+  void report_before_arrival();
+
+  void run_to(MonoTime until);
+  void assign(MonoTime now);
+  void settle_all(MonoTime until);
+  Server* first_to_end() const;
+  void end_first(Server& server);
+  void hand_over(Live& live, std::size_t engine, MonoTime now);
+  void refuse(Live& live, MonoTime now);
+  void emit(Live& live, End end);
+  void finish();
+
+  RunSpec spec_;
+  Workload& workload_;
+  const RecordSink& sink_;
+  MonoTime horizon_;
+  const std::string model_{"model"};
+  std::unique_ptr<LengthPredictor> predictor_;
+  std::optional<dispatch::Dispatcher> dispatcher_;
+  Router router_;  // where there is no dispatcher
+  Books books_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  Request arrival_;  // the next one
+  bool arrivals_left_ = true;
+  std::deque<LawOnItsWay> laws_;  // in order: every prediction takes as long
+  MonoTime reported_{Duration::min()};
+  std::uint64_t unsettled_arrivals_ = 0;
+  RunTotals totals_;
 };
 
-constexpr MonoTime kNever{Duration::max()};
+Result<void> Simulation::make_parts() {
+  auto predictor = make_predictor(spec_.predictor, spec_.workload.lengths, Rng(spec_.seed));
+  if (!predictor) return fail(predictor.error());
+  predictor_ = std::move(*predictor);
+  for (int i = 0; i < spec_.fleet.engines; ++i) {
+    auto server = Server::make(spec_.fleet, horizon_, books_);
+    if (!server) return fail(server.error());
+    servers_.push_back(std::move(*server));
+  }
+  if (!spec_.front.queue) return {};
+  dispatch::DispatchConfig config = spec_.front.dispatch;
+  config.ended_jobs_remembered = 0;  // nobody asks for explanations
+  auto dispatcher = dispatch::Dispatcher::make(config);
+  if (!dispatcher) return fail(dispatcher.error());
+  dispatcher_.emplace(std::move(*dispatcher));
+  const int slots = spec_.front.slots_per_engine > 0
+                        ? spec_.front.slots_per_engine
+                        : static_cast<int>(spec_.fleet.engine.max_num_seqs);
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    auto put = dispatcher_->put_backend({backend_name(i), {model_}, slots}, MonoTime{});
+    if (!put) return put;
+  }
+  return {};
+}
+
+Result<void> Simulation::read_arrival() {
+  auto more = workload_.next(arrival_);
+  if (!more) return fail(more.error());
+  if (*more && arrival_.arrival < totals_.last_arrival) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("request {} arrives at {} s, before the one before it; sort requests "
+                            "by arrival",
+                            arrival_.id, to_seconds(arrival_.arrival)));
+  }
+  arrivals_left_ = *more && arrival_.arrival <= horizon_;
+  return {};
+}
+
+MonoTime Simulation::next_outside() const {
+  MonoTime next = arrivals_left_ ? arrival_.arrival : kNever;
+  if (!laws_.empty()) next = std::min(next, laws_.front().at);
+  return next;
+}
+
+/// Everything from outside of the engines that happens at `now`: laws, then requests.
+Result<void> Simulation::happen(MonoTime now) {
+  while (!laws_.empty() && laws_.front().at == now) {
+    const std::uint64_t key = laws_.front().key;
+    laws_.pop_front();
+    law_arrives(key, now);
+  }
+  if (dispatcher_) assign(now);
+  while (arrivals_left_ && arrival_.arrival == now) {
+    if (auto arrived = arrive(now); !arrived) return arrived;
+    if (auto more = read_arrival(); !more) return more;
+  }
+  return {};
+}
+
+Result<void> Simulation::arrive(MonoTime now) {
+  const bool learns = spec_.predictor.kind == PredictorSpec::Kind::kOnline;
+  const bool counts = !dispatcher_ && (router_.counts_ends() || learns);
+  if (!dispatcher_) {
+    report_before_arrival();
+    // What nobody asks yet may lag behind; but it may not pile up.
+    if (counts || ++unsettled_arrivals_ > 64 * servers_.size()) settle_all(now);
+  }
+  if (books_.live.full()) {
+    return fail(ErrorCode::kResourceExhausted,
+                fmt::format("{} requests are in the system; lower the rate or set a horizon",
+                            books_.live.size()));
+  }
+  ++totals_.offered;
+  totals_.last_arrival = now;
+  Live& live = books_.live.add(arrival_);
+  RequestRecord& record = live.record;
+  record.id = live.request.id;
+  record.arrival = live.since = now;
+  record.prompt = live.request.prompt;
+  record.output = live.request.output;
+  record.cap = live.request.cap;
+  live.prefix = prefix_key(live.request, spec_.front.prefix_depth);
+  predict(live, now);
+  if (!dispatcher_) {
+    hand_over(live, router_.pick(live), now);
+    return {};
+  }
+  const std::size_t bytes = static_cast<std::size_t>(live.request.prompt.count()) * kBytesPerToken;
+  schedule::Job job = job_of(live);
+  job.model = model_;
+  if (dispatcher_->submit(std::move(job), bytes, now).refusal) {
+    refuse(live, now);
+  } else {
+    assign(now);
+  }
+  return {};
+}
+
+void Simulation::predict(Live& live, MonoTime now) {
+  if (spec_.predictor.kind == PredictorSpec::Kind::kNone) return;
+  live.law = predictor_->predict(live.request);
+  if (!live.law) return;
+  if (spec_.predictor.delay > Duration{0}) {
+    laws_.push_back({now + spec_.predictor.delay, live.key});
+  } else {
+    live.law_known = true;
+    live.record.predicted_median = live.law->median();
+  }
+}
+
+void Simulation::law_arrives(std::uint64_t key, MonoTime now) {
+  Live* const live = books_.live.find(key);
+  if (live == nullptr) return;
+  live->law_known = true;
+  if (dispatcher_) dispatcher_->set_law(JobId(key), *live->law, now);
+  if (live->record.engine < 0) {
+    live->record.predicted_median = live->law->median();
+    return;
+  }
+  Server& server = *servers_[static_cast<std::size_t>(live->record.engine)];
+  if (!dispatcher_) server.advance(now, false);
+  if (!live->record.admitted) live->record.predicted_median = live->law->median();
+  server.set_law(*live, now);
+  if (!dispatcher_) router_.law_arrived(*live);
+}
+
+/// Engines report at every whole multiple of the staleness; only the last one before an arrival
+/// can matter.
+void Simulation::report_before_arrival() {
+  if (!router_.reads_reports()) return;
+  const std::int64_t every = std::max<std::int64_t>(1, spec_.front.staleness.count());
+  const std::int64_t arrival = arrival_.arrival.time_since_epoch().count();
+  const MonoTime at{Duration{arrival / every * every}};
+  if (at <= reported_) return;
+  settle_all(at);
+  router_.report(servers_, at);
+  reported_ = at;
+}
+
+/// With a dispatcher: every end up to `until`, and what follows from it. An end frees a slot of its
+/// own engine only, and while jobs wait every other slot is taken; so what it sets in motion
+/// concerns no engine that has run ahead.
+void Simulation::run_to(MonoTime until) {
+  while (true) {
+    for (const auto& server : servers_) server->advance(until, true);
+    Server* first = first_to_end();
+    if (first == nullptr || first->front()->at > until) return;
+    const MonoTime now = first->front()->at;
+    do {
+      end_first(*first);
+      first = first_to_end();
+    } while (first != nullptr && first->front()->at == now);
+    if (now < until) assign(now);
+  }
+}
+
+void Simulation::assign(MonoTime now) {
+  while (auto assignment = dispatcher_->next(now)) {
+    hand_over(books_.live.at(assignment->job.id.count()), engine_of(assignment->backend), now);
+  }
+}
+
+/// Without a dispatcher: all engines get to `until`, and every end up to it is settled.
+void Simulation::settle_all(MonoTime until) {
+  unsettled_arrivals_ = 0;
+  for (const auto& server : servers_) server->advance(until, false);
+  while (Server* first = first_to_end()) {
+    if (first->front()->at > until) return;
+    end_first(*first);
+  }
+}
+
+/// Ends at one instant are settled by the engine's number.
+Server* Simulation::first_to_end() const {
+  Server* first = nullptr;
+  for (const auto& server : servers_) {
+    const Server::End* end = server->front();
+    if (end != nullptr && (first == nullptr || end->at < first->front()->at)) first = server.get();
+  }
+  return first;
+}
+
+void Simulation::end_first(Server& server) {
+  const Server::End end = *server.front();
+  server.pop();
+  Live& live = books_.live.at(end.key);
+  books_.running += (end.at - live.since).count();
+  live.record.finished = end.at;
+  ++totals_.completed;
+  totals_.output_tokens += live.request.output.count();
+  totals_.end = end.at;
+  if (spec_.predictor.kind == PredictorSpec::Kind::kOnline) predictor_->learn(live.request);
+  if (dispatcher_) {
+    TAILRACE_CHECK(dispatcher_->complete(JobId(end.key), dispatch::Outcome::kCompleted, end.at));
+  } else {
+    router_.ended(live);
+  }
+  emit(live, End::kCompleted);
+}
+
+void Simulation::hand_over(Live& live, std::size_t engine, MonoTime now) {
+  Server& server = *servers_[engine];
+  if (!dispatcher_) server.advance(now, false);
+  const bool predicts = spec_.predictor.kind != PredictorSpec::Kind::kNone;
+  const Duration blocking = predicts ? spec_.predictor.blocking : Duration{0};
+  if (!server.add(live, blocking, now)) {
+    if (dispatcher_) {
+      TAILRACE_CHECK(dispatcher_->complete(JobId(live.key), dispatch::Outcome::kFailed, now));
+    }
+    refuse(live, now);
+    return;
+  }
+  live.record.dispatched = now;
+  live.record.engine = static_cast<int>(engine);
+  if (!dispatcher_) router_.sent(engine, live);
+}
+
+void Simulation::refuse(Live& live, MonoTime now) {
+  if (!dispatcher_) settle_all(now);  // records come in the order of their ends
+  ++totals_.refused;
+  books_.waiting += (now - live.since).count();
+  totals_.end = now;
+  emit(live, End::kRefused);
+}
+
+void Simulation::emit(Live& live, End end) {
+  live.record.end = end;
+  live.record.tenant = std::move(live.request.tenant);
+  sink_(live.record);
+  books_.live.erase(live);
+}
+
+void Simulation::finish() {
+  if (!dispatcher_) settle_all(horizon_);
+  if (books_.live.size() > 0 || arrivals_left_) {
+    if (horizon_ != kNever) totals_.end = horizon_;
+  }
+  for (const std::uint64_t key : books_.live.keys()) {
+    Live& live = books_.live.at(key);
+    (live.in_batch ? books_.running : books_.waiting) += (totals_.end - live.since).count();
+    if (live.record.first_token > totals_.end) live.record.first_token.reset();
+    ++totals_.unfinished;
+    emit(live, End::kUnfinished);
+  }
+  for (const auto& server : servers_) {
+    const engine::EngineState state = server->state();
+    totals_.preemptions += state.preemptions;
+    totals_.iterations += state.iterations;
+    totals_.computed_tokens += state.computed.count();
+    totals_.prefix_asked += state.prefix_asked.count();
+    totals_.prefix_hit += state.prefix_hit.count();
+    totals_.busy_s += to_seconds(server->busy());
+    totals_.mean_kv_share += server->kv_share_seconds();
+  }
+  const double length_s = to_seconds(totals_.end);
+  if (length_s <= 0) return;
+  totals_.mean_waiting = static_cast<double>(books_.waiting) * 1e-9 / length_s;
+  totals_.mean_running = static_cast<double>(books_.running) * 1e-9 / length_s;
+  totals_.mean_kv_share /= length_s * static_cast<double>(servers_.size());
+}
 
 }  // namespace
 
 Result<RunTotals> run(const RunSpec& spec, const RecordSink& sink) {
-  const Rng rng(spec.seed);
-  auto workload = make_workload(spec.workload, rng);
+  auto workload = make_workload(spec.workload, Rng(spec.seed));
   if (!workload) return fail(workload.error());
-  auto predictor = make_predictor(spec.predictor, spec.workload.lengths, rng);
-  if (!predictor) return fail(predictor.error());
-  RunTotals totals;
-  std::vector<std::unique_ptr<Server>> servers;
-  for (int i = 0; i < spec.fleet.engines; ++i) {
-    auto server = std::make_unique<Server>();
-    server->sink = &sink;
-    server->totals = &totals;
-    std::unique_ptr<engine::BatchScheduler> line;
-    if (spec.fleet.line == FleetSpec::Line::kPolicy) {
-      auto options = spec.fleet.scheduler;
-      options.slots = static_cast<std::size_t>(spec.fleet.engine.max_num_seqs);
-      auto made = engine::PolicyScheduler::make(options);
-      if (!made) return fail(made.error());
-      server->scheduler = made->get();
-      line = std::move(*made);
-    } else if (spec.fleet.line == FleetSpec::Line::kPriority) {
-      line = engine::make_priority_scheduler();
-    }
-    server->core = std::make_unique<engine::BatchEngine>(spec.fleet.engine, std::move(line));
-    servers.push_back(std::move(server));
-  }
-  Request request;
-  while (true) {
-    auto more = (*workload)->next(request);
-    if (!more) return fail(more.error());
-    if (!*more) break;
-    Server& server = *servers[totals.offered % servers.size()];
-    ++totals.offered;
-    if (server.next) {
-      server.next = server.core->advance(*server.next, request.arrival, false, server);
-    }
-    RequestRecord record;
-    record.id = request.id;
-    record.arrival = request.arrival;
-    record.dispatched = request.arrival;
-    record.prompt = request.prompt;
-    record.output = request.output;
-    record.cap = request.cap;
-    if (server.scheduler != nullptr) {
-      schedule::Job job;
-      job.id = JobId(request.id);
-      job.arrival = request.arrival;
-      job.prompt_tokens = request.prompt;
-      job.cap = request.cap;
-      job.law = (*predictor)->predict(request);
-      server.scheduler->describe(std::move(job));
-    }
-    server.live.emplace(request.id, record);
-    engine::SequenceSpec sequence{engine::SequenceId(request.id), request.prompt, request.output};
-    sequence.blocking = spec.predictor.blocking;
-    if (auto added = server.core->add(sequence, request.arrival); !added) {
-      return fail(added.error());
-    }
-    if (!server.next) server.next = request.arrival;
-  }
-  for (auto& server : servers) {
-    if (server->next) server->core->advance(*server->next, kNever, false, *server);
-    const engine::EngineState state = server->core->state();
-    totals.iterations += state.iterations;
-    totals.computed_tokens += state.computed.count();
-  }
-  return totals;
+  return run(spec, **workload, sink);
+}
+
+Result<RunTotals> run(const RunSpec& spec, Workload& workload, const RecordSink& sink) {
+  if (auto checked = check_run_spec(spec); !checked) return fail(checked.error());
+  return Simulation(spec, workload, sink).run();
 }
 
 }  // namespace tailrace::simulate

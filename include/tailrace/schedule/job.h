@@ -1,6 +1,7 @@
 // What does the scheduler know about a request?
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,8 @@ struct Job {
   double weight = 1;  ///< > 0
   int priority = 0;   ///< higher is more urgent; orders before any policy key
   int slots = 1;      ///< engine sequences it takes (n > 1 samples)
+  /// Equal where prompts begin alike, so that one engine's prefix cache serves them; 0: not known.
+  std::uint64_t prefix = 0;
 };
 
 }  // namespace tailrace::schedule

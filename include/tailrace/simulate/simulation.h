@@ -114,5 +114,8 @@ using RecordSink = std::function<void(const RequestRecord&)>;
 /// kResourceExhausted when more than 16 million requests are in the system. A request that no
 /// engine could ever hold, or that the dispatcher refuses, is no error: it is a record.
 Result<RunTotals> run(const RunSpec& spec, const RecordSink& sink);
+/// The same over requests of the caller's own; of `spec.workload` only `lengths` counts, for the
+/// predictor. Errors also: kInvalidArgument for a request that arrives before the one before it.
+Result<RunTotals> run(const RunSpec& spec, Workload& workload, const RecordSink& sink);
 
 }  // namespace tailrace::simulate
