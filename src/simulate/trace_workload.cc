@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
+#include "simulate/arrivals.h"
+#include "simulate/field_check.h"
+#include "simulate/prefix_words.h"
+#include "simulate/token_draws.h"
 #include "tailrace/dataset/trace.h"
 
 namespace tailrace::simulate {
@@ -17,13 +20,7 @@ using dataset::TraceRow;
 
 constexpr double kMost = 1e9;
 constexpr std::uint64_t kRepeatMax = 1'000'000;
-
-/// SplitMix64's finish: a permutation of the 64-bit words, so that two ids never become one.
-std::uint64_t permute(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
+constexpr std::size_t kFilesMax = 100;  ///< they are open at once
 
 /// The files of a trace as one stream in order of arrival. Holds one row of each.
 class MergedTrace {
@@ -92,13 +89,16 @@ class MergedTrace {
 
 class TraceWorkload final : public Workload {
  public:
-  TraceWorkload(const TraceSpec& spec, const Rng& rng)
-      : spec_(spec), trace_(spec.paths), sampling_(rng.fork("trace sample")) {}
+  TraceWorkload(const WorkloadSpec& spec, const Rng& rng)
+      : spec_(*spec.trace),
+        drawn_(spec.lengths),
+        trace_(spec_.paths),
+        sampling_(rng.fork("trace sample")),
+        lengths_(rng.fork("lengths")) {}
 
   Result<void> start() { return trace_.rewind(); }
 
   Result<bool> next(Request& out) override {
-    if (spec_.count && made_ == *spec_.count) return false;
     for (;;) {
       auto file = trace_.next(row_);
       if (!file) return fail(file.error());
@@ -150,9 +150,6 @@ class TraceWorkload final : public Workload {
     out.id = made_++;
     out.arrival = MonoTime{from_seconds(now_s_)};
     out.prompt = Tokens(row_.prompt_tokens);
-    const std::int64_t cap = row_.cap ? *row_.cap : spec_.cap;
-    out.cap = Tokens(cap > 0 ? cap : row_.output_tokens);
-    out.output = std::min(Tokens(row_.output_tokens), out.cap);
     std::swap(out.tenant, row_.tenant);
     out.priority = row_.priority;
     out.weight = row_.weight;
@@ -168,17 +165,25 @@ class TraceWorkload final : public Workload {
         for (std::uint64_t& id : out.prefix.ids) id = permute(id + salt);
       }
     }
+    set_length(out);
+  }
+
+  void set_length(Request& out) {
+    if (spec_.draw_lengths) return draw_length(drawn_, lengths_, out);
+    const std::int64_t cap = row_.cap ? *row_.cap : spec_.cap;
+    out.cap = Tokens(cap > 0 ? cap : row_.output_tokens);
+    out.output = std::min(Tokens(row_.output_tokens), out.cap);
     out.truth.reset();
-    if (row_.law) {
-      if (auto law = length::LengthLaw::log_t(row_.law->mu, row_.law->sigma, row_.law->nu)) {
-        out.truth = *law;
-      }
+    if (!row_.law) return;
+    if (auto law = length::LengthLaw::log_t(row_.law->mu, row_.law->sigma, row_.law->nu)) {
+      out.truth = *law;
     }
   }
 
   TraceSpec spec_;
+  LengthSpec drawn_;
   MergedTrace trace_;
-  Rng sampling_;
+  Rng sampling_, lengths_;
   TraceRow row_;
   std::uint64_t made_ = 0;
   std::uint64_t pass_ = 0;
@@ -187,50 +192,54 @@ class TraceWorkload final : public Workload {
   double now_s_ = 0;
 };
 
-tl::unexpected<Error> bad(std::string_view field, double value, std::string_view remedy) {
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("trace.{} is {}; it must be {}", field, value, remedy));
-}
-
 Result<void> check(const TraceSpec& spec) {
-  if (spec.paths.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "trace.paths is empty; name at least one file");
+  const FieldCheck in("trace");
+  if (spec.paths.empty()) return in.missing("paths", "which file, or files, to read");
+  if (spec.paths.size() > kFilesMax) {
+    return in.bad("paths", fmt::format("{} files", spec.paths.size()), "at most 100 of them");
   }
-  if (!(spec.from_s >= 0 && spec.from_s <= kMost)) {
-    return bad("from_s", spec.from_s, "seconds, 0 to 1e9");
-  }
+  if (!in_range(spec.from_s, 0, kMost)) return in.bad("from_s", spec.from_s, "seconds, 0 to 1e9");
   if (spec.until_s && !(*spec.until_s > spec.from_s && *spec.until_s <= kMost)) {
-    return bad("until_s", *spec.until_s, "seconds, above from_s and at most 1e9");
+    return in.bad("until_s", *spec.until_s, "seconds, above from_s and at most 1e9");
   }
   if (!(spec.sample > 0 && spec.sample <= 1)) {
-    return bad("sample", spec.sample, "a probability above 0 and at most 1");
+    return in.bad("sample", spec.sample, "a probability above 0 and at most 1");
   }
-  if (!(spec.speed >= 1e-6 && spec.speed <= 1e6)) {
-    return bad("speed", spec.speed, "a factor, 1e-6 to 1e6");
+  if (!in_range(spec.speed, 1e-6, kMost)) {
+    return in.bad("speed", spec.speed, "a factor, 1e-6 to 1e9");
   }
   if (spec.repeat < 1 || spec.repeat > kRepeatMax) {
-    return bad("repeat", static_cast<double>(spec.repeat), "a number of passes, 1 to 1000000");
+    return in.bad("repeat", spec.repeat, "a number of passes, 1 to 1000000");
   }
   const bool reads_standard_input =
       std::find(spec.paths.begin(), spec.paths.end(), "-") != spec.paths.end();
   if (reads_standard_input && spec.repeat > 1) {
-    return bad("repeat", static_cast<double>(spec.repeat),
-               "1 for standard input, which can be read once; give a file");
+    return in.bad("repeat", spec.repeat,
+                  "1 for standard input, which can be read once; give a file");
   }
   if (spec.cap < 0 || spec.cap > dataset::kTraceTokensMax) {
-    return bad("cap", static_cast<double>(spec.cap),
-               "a number of tokens up to 2^40, or 0 for none");
+    return in.bad("cap", spec.cap, "a number of tokens up to 2^40, or 0 for none");
   }
-  if (spec.count && *spec.count == 0) {
-    return bad("count", 0, "at least 1; leave it out for all");
+  return {};
+}
+
+/// No field is passed over in silence.
+Result<void> check_alone(const WorkloadSpec& spec) {
+  if (spec.sessions || !spec.classes.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} are given beside trace, whose rows say themselves; leave one out",
+                            spec.sessions ? "sessions" : "classes"));
   }
+  if (auto ok = check_end(spec.arrivals); !ok) return ok;
+  if (spec.trace->draw_lengths) return check(spec.lengths, "lengths");
   return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Workload>> make_trace_workload(const TraceSpec& spec, const Rng& rng) {
-  if (auto ok = check(spec); !ok) return fail(ok.error());
+Result<std::unique_ptr<Workload>> make_trace_workload(const WorkloadSpec& spec, const Rng& rng) {
+  if (auto ok = check(*spec.trace); !ok) return fail(ok.error());
+  if (auto ok = check_alone(spec); !ok) return fail(ok.error());
   auto workload = std::make_unique<TraceWorkload>(spec, rng);
   if (auto started = workload->start(); !started) return fail(started.error());
   return workload;

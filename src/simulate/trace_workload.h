@@ -7,8 +7,9 @@
 
 namespace tailrace::simulate {
 
-/// Errors: kInvalidArgument naming the field, its value and what it may be; those of TraceReader.
-/// Files are opened, and read up to their first request, at once.
-Result<std::unique_ptr<Workload>> make_trace_workload(const TraceSpec& spec, const Rng& rng);
+/// `spec.trace` is given. Ends at the trace's end alone. Errors: kInvalidArgument naming the field,
+/// its value and what it may be; those of TraceReader. Files are opened, and read up to their first
+/// request, at once.
+Result<std::unique_ptr<Workload>> make_trace_workload(const WorkloadSpec& spec, const Rng& rng);
 
 }  // namespace tailrace::simulate

@@ -1,8 +1,10 @@
 // Which requests come, when, and how long will their answers be?
 //
 // A Workload is a stream of requests in order of arrival: generated, or read from a trace. It holds
-// one request at a time. Same spec and seed, same requests, whatever policy or engine they meet, so
-// that runs can be compared request by request.
+// one request at a time, and some 40 bytes for each conversation that goes on. Same spec and seed,
+// same requests, whatever policy or engine they meet, so that runs can be compared request by
+// request. Gaps, lengths, prompts and classes come from streams of their own: another rate leaves
+// the lengths as they are.
 #pragma once
 
 #include <cstdint>
@@ -48,31 +50,36 @@ struct ArrivalSpec {
     kGamma,     ///< gaps of coefficient of variation `cv`
     kMarkov,    ///< Poisson whose rate jumps between `rate` and `rate · high` (mean sojourns given)
     kSinusoid,  ///< Poisson of rate · (1 + amplitude · sin(2π t / period))
-    kSpikes,    ///< Poisson; every `period` the rate is rate · high for `spike`
+    kSpikes,    ///< Poisson; in the last `spike` of every `period` the rate is rate · high
     kAtOnce,    ///< all at time 0
   };
   Kind kind = Kind::kPoisson;
-  double rate = 1;  ///< requests per second, > 0; for kMarkov the low state's
+  double rate = 1;  ///< requests per second, > 0; for kMarkov and kSpikes the low one
   double cv = 1;
   double high = 4;
   double amplitude = 0.5;
   double period_s = 60;
   double spike_s = 5;
   double low_sojourn_s = 60, high_sojourn_s = 10;
-  // Whichever comes first ends the stream; at least one must be given.
+  // Whichever comes first ends the stream, a trace's too; without a trace one must be given.
   std::optional<double> duration_s;
   std::optional<std::uint64_t> count;
 };
 
-/// Hierarchical log-t: mu ~ N(mu_mean, mu_sd) per prompt; sigma log-normal with median
-/// sigma_median and log-sd sigma_spread, correlated with mu; length = ceil(exp(mu + sigma·T(nu))).
+/// Arrivals per second in the long run; infinite for kAtOnce.
+double mean_rate(const ArrivalSpec& spec);
+
+/// kLogT, hierarchical: mu ~ N(mu_mean, mu_sd) per prompt; sigma log-normal with median
+/// sigma_median and log-sd sigma_spread, ln sigma correlated with mu; length =
+/// ceil(exp(mu + sigma·T(nu))). kExponential, rounded up to whole tokens, is the geometric law
+/// whose mean is exactly `mean` (> 1). All are held within `least` and `cap`.
 struct LengthSpec {
   enum class Kind { kLogT, kFixed, kExponential };
   Kind kind = Kind::kLogT;
   double mu_mean = 4.6, mu_sd = 0.9;
   double sigma_median = 0.75, sigma_spread = 0.3, correlation = 0;
   double nu = 3.5;
-  double mean = 128;  ///< of kFixed and kExponential
+  double mean = 128;  ///< of kFixed (rounded) and kExponential
   std::int64_t least = 1, cap = 2048;
 };
 
@@ -82,6 +89,33 @@ struct PromptSpec {
   double mean = 128;
   double cv = 1;  ///< of kLogNormal
   std::int64_t least = 1, most = 32'768;
+};
+
+/// A part of the traffic: each request, or session, is of a class with probability share / sum of
+/// shares. What a class does not say is the workload's.
+struct ClassSpec {
+  std::string tenant;
+  double share = 1;
+  int priority = 0;  ///< higher is more urgent
+  double weight = 1;
+  std::optional<double> deadline_s;  ///< from arrival
+  std::optional<LengthSpec> lengths;
+  std::optional<PromptSpec> prompts;
+};
+
+/// Conversations: `arrivals` then say when one begins, `prompts` how long a user's message is. A
+/// turn's prompt is the whole conversation so far and the new message. When an answer really ends
+/// is the simulator's to find out, and a workload must not depend on it, so that all policies meet
+/// the same requests: a turn comes after the previous one's arrival, by the time that its answer is
+/// meant to take and the time to think. An engine that is slower than meant meets two turns of one
+/// session at once.
+struct SessionSpec {
+  double turns = 4;                 ///< mean of a geometric number, ≥ 1
+  double think_s = 20;              ///< mean of an exponential time
+  double token_s = 0.03;            ///< that each token of the answer is meant to take
+  std::int64_t context = 32'768;    ///< a session ends before a turn whose prompt and cap exceed it
+  std::int64_t system_tokens = 0;   ///< what every session of a class begins with
+  std::int64_t tokens_per_id = 64;  ///< of the prefix ids: a multiple of the engine's block
 };
 
 /// Recorded requests. The order of what is done: merge the files by time of arrival, cut the
@@ -101,14 +135,18 @@ struct TraceSpec {
   /// because the trace comes again.
   bool fresh_prefixes = true;
   std::int64_t cap = 0;  ///< for rows that name none; 0: their own length, as vLLM's ignore_eos
-  std::optional<std::uint64_t> count;  ///< requests at most
+  /// Answers as long as `lengths` draws them, instead of as recorded: real arrivals and prompts
+  /// with lengths whose law is known.
+  bool draw_lengths = false;
 };
 
 struct WorkloadSpec {
   ArrivalSpec arrivals;
   LengthSpec lengths;
   PromptSpec prompts;
-  std::optional<TraceSpec> trace;  ///< instead of the three
+  std::vector<ClassSpec> classes;       ///< none: all requests are alike
+  std::optional<SessionSpec> sessions;  ///< none: every request stands alone
+  std::optional<TraceSpec> trace;       ///< instead of all the above, but for its end
 };
 
 /// Errors: kInvalidArgument naming the field, its value and what it may be; those of TraceReader.
