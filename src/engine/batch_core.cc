@@ -11,7 +11,8 @@ namespace tailrace::engine {
 BatchEngine::Impl::Impl(const EngineConfig& c, std::unique_ptr<BatchScheduler> s)
     : config(c),
       scheduler(s ? std::move(s) : make_fcfs_scheduler()),
-      kv(c.usable_blocks(), c.prefix_caching) {}
+      kv(c.usable_blocks(), c.prefix_caching),
+      decoding(c.block_tokens, c.prefix_caching) {}
 
 Result<void> BatchEngine::Impl::check(const SequenceSpec& spec) const {
   const std::int64_t prompt = spec.prompt_tokens.count();
@@ -83,8 +84,8 @@ bool BatchEngine::Impl::abort(SequenceId id) {
   Sequence* const s = find(id);
   if (s == nullptr) return false;
   if (s->running) {
+    leave_batch(*s);
     kv.release(s->kv);
-    std::erase(running, s);
     scheduler->ended(id);
   } else {
     scheduler->remove(id);
@@ -95,24 +96,28 @@ bool BatchEngine::Impl::abort(SequenceId id) {
 
 std::optional<Iteration> BatchEngine::Impl::begin(MonoTime at) {
   TAILRACE_CHECK(!under_way);
+  scatter();
   now = at;
   Batch batch;
   review(batch);
+  schedule_all(batch);
+  if (batch.tokens == 0) return std::nullopt;
+  under_way = true;
+  return Iteration{now, open(batch), Tokens(batch.tokens), Tokens(batch.kv)};
+}
+
+void BatchEngine::Impl::schedule_all(Batch& batch) {
   // A victim may leave nothing scheduled behind: the engine then begins anew, at once.
   do {
     batch.preempted = false;
     schedule_running(batch);
     if (!batch.preempted) admit_waiting(batch);
   } while (batch.tokens == 0 && batch.preempted);
-  if (batch.tokens == 0) return std::nullopt;
-  under_way = true;
+}
+
+MonoTime BatchEngine::Impl::open(const Batch& batch) {
   computed += batch.tokens;
-  const Duration takes =
-      config.cost.of(Tokens(batch.tokens), Tokens(batch.kv), batch.sequences) + blocking;
-  blocking = Duration{0};
-  blocks_during = kv.usable() - kv.free();
-  block_time += BlockTime{blocks_during} * takes.count();
-  return Iteration{now, now + takes, Tokens(batch.tokens), Tokens(batch.kv)};
+  return spend(BatchCost(config.cost, Tokens(batch.tokens), batch.sequences), batch.kv, now);
 }
 
 void BatchEngine::Impl::end() {
@@ -143,7 +148,10 @@ void BatchEngine::Impl::end() {
 
 std::vector<SequenceView>& BatchEngine::Impl::views() {
   views_buffer.clear();
-  for (const Sequence* s : running) views_buffer.push_back(view(*s));
+  for (Sequence* const s : running) {
+    if (s->decoding) decoding.refresh(*s);
+    views_buffer.push_back(view(*s));
+  }
   return views_buffer;
 }
 
@@ -160,7 +168,7 @@ void BatchEngine::Impl::review(Batch& batch) {
   for (const SequenceId id : reviewed) {
     const auto found = std::find_if(running.begin(), running.end(),
                                     [id](const Sequence* s) { return s->id == id; });
-    if (found != running.end()) preempt(static_cast<std::size_t>(found - running.begin()), batch);
+    if (found != running.end()) preempt(**found, batch);
   }
 }
 
@@ -175,7 +183,7 @@ void BatchEngine::Impl::schedule_running(Batch& batch) {
       const std::size_t victim = scheduler->victim(views(), now);
       TAILRACE_CHECK(victim < running.size());
       const bool itself = victim == i;
-      preempt(victim, batch);
+      preempt(*running[victim], batch);
       if (itself) return;
       if (victim < i) --i;
     }
@@ -209,6 +217,7 @@ void BatchEngine::Impl::admit_waiting(Batch& batch) {
     s->running = true;
     s->stamp = ++admissions;
     running.push_back(s);
+    if (gathered) prefilling.push_back(s);
     if (sink != nullptr) sink->on_admitted(*id, now, Tokens(cached));
     schedule(*s, tokens, batch);
   }
@@ -224,23 +233,32 @@ void BatchEngine::Impl::schedule(Sequence& s, std::int64_t tokens, Batch& batch)
   ++batch.sequences;
 }
 
-void BatchEngine::Impl::preempt(std::size_t index, Batch& batch) {
-  Sequence* const s = running[index];
-  if (s->scheduled > 0) {
-    batch.tokens -= s->scheduled;
-    batch.kv -= s->computed;
+void BatchEngine::Impl::preempt(Sequence& s, Batch& batch) {
+  leave_batch(s);
+  if (s.scheduled > 0) {
+    batch.tokens -= s.scheduled;
+    batch.kv -= s.computed;
     --batch.sequences;
-    s->scheduled = 0;
-    kv.withdraw(s->kv);
+    s.scheduled = 0;
+    kv.withdraw(s.kv);
   }
-  kv.release(s->kv);
-  s->computed = 0;
-  s->running = false;
-  ++s->preemptions;
+  kv.release(s.kv);
+  s.computed = 0;
+  ++s.preemptions;
   ++preemptions;
-  running.erase(running.begin() + static_cast<std::ptrdiff_t>(index));
-  scheduler->push(view(*s), now);
-  if (sink != nullptr) sink->on_preempted(s->id, now, Tokens(s->generated));
+  scheduler->push(view(s), now);
+  if (sink != nullptr) sink->on_preempted(s.id, now, Tokens(s.generated));
+}
+
+void BatchEngine::Impl::leave_batch(Sequence& s) {
+  if (s.decoding) {
+    decoding.leave(s);
+  } else if (gathered) {
+    std::erase(prefilling, &s);
+  }
+  s.running = false;
+  const auto earlier = [](const Sequence* a, std::uint64_t stamp) { return a->stamp < stamp; };
+  running.erase(std::lower_bound(running.begin(), running.end(), s.stamp, earlier));
 }
 
 SequenceView BatchEngine::Impl::view(const Sequence& s) const {

@@ -1,32 +1,18 @@
 // BatchEngine's state and rules (batch_engine.h).
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <vector>
 
+#include "engine/decode_set.h"
 #include "engine/kv_pool.h"
+#include "engine/sequence.h"
 #include "engine/slot_index.h"
 #include "tailrace/engine/batch_engine.h"
 
 namespace tailrace::engine {
-
-struct Sequence {
-  SequenceId id;
-  MonoTime arrival;
-  int priority = 0;
-  std::int64_t prompt = 0;
-  std::int64_t output = 0;
-  std::int64_t generated = 0;
-  std::int64_t computed = 0;   // context tokens in KV, those of the iteration under way included
-  std::int64_t scheduled = 0;  // of them, tokens of the iteration under way
-  std::int64_t preemptions = 0;
-  std::uint64_t stamp = 0;  // of its admission: the batch is in the order of stamps
-  bool running = false;
-  KvChain kv;
-
-  std::int64_t known() const { return prompt + generated; }
-};
 
 /// Wide enough for every block of the largest pool, for centuries.
 __extension__ using BlockTime = __int128;
@@ -46,13 +32,34 @@ struct BatchEngine::Impl {
   bool abort(SequenceId id);
   std::optional<Iteration> begin(MonoTime at);
   void end();
+  std::optional<MonoTime> advance(MonoTime from, MonoTime until, bool stop_at_finish);
   std::vector<SequenceView>& views();
 
   // One iteration's parts, in order.
   void review(Batch& batch);
   void schedule_running(Batch& batch);
   void admit_waiting(Batch& batch);
+  void schedule_all(Batch& batch);
+  MonoTime open(const Batch& batch);
 
+  // What advance() does without a look at those that decode (batch_advance.cc).
+  void gather();
+  void scatter();
+  bool schedule_gathered(Batch& batch);
+  std::int64_t grant(const Sequence& s, std::int64_t tokens) const;
+  void end_gathered();
+  bool stretch(MonoTime& next, MonoTime until);
+  std::int64_t quiet_steps();
+  bool report(MonoTime at);
+
+  /// When an iteration that begins at `at` will be done. Its blocks have been allocated.
+  MonoTime spend(const BatchCost& cost, std::int64_t context, MonoTime at) {
+    const Duration takes = cost.with_kv(context) + blocking;
+    blocking = Duration{0};
+    blocks_during = kv.usable() - kv.free();
+    block_time += BlockTime{blocks_during} * takes.count();
+    return takes < MonoTime::max() - at ? at + takes : MonoTime::max();
+  }
   std::int64_t blocks_for(std::int64_t tokens) const {
     return (tokens + config.block_tokens - 1) / config.block_tokens;
   }
@@ -60,7 +67,8 @@ struct BatchEngine::Impl {
     return config.long_prefill_tokens > 0 ? std::min(tokens, config.long_prefill_tokens) : tokens;
   }
   void schedule(Sequence& s, std::int64_t tokens, Batch& batch);
-  void preempt(std::size_t index, Batch& batch);
+  void preempt(Sequence& s, Batch& batch);
+  void leave_batch(Sequence& s);
   SequenceView view(const Sequence& s) const;
   Sequence* find(SequenceId id);
   void forget(Sequence& s);
@@ -72,6 +80,10 @@ struct BatchEngine::Impl {
   std::vector<std::uint32_t> unused;
   SlotIndex by_id;
   std::vector<Sequence*> running;  // in batch order
+  DecodeSet decoding;
+  bool gathered = false;              // whether those that decode are in the set
+  std::vector<Sequence*> prefilling;  // if so, the others, in batch order
+  std::vector<Sequence*> sampling;    // who ends or begins to decode in this iteration
 
   std::uint64_t admissions = 0;
   std::uint64_t preemptions = 0;

@@ -31,22 +31,7 @@ const std::vector<TokenEvent>& BatchEngine::end_iteration() {
 std::optional<MonoTime> BatchEngine::advance(MonoTime now, MonoTime until, bool stop_at_finish,
                                              LifeSink& sink) {
   impl_->sink = &sink;
-  std::optional<MonoTime> next = now;
-  bool stop = false;
-  while (!stop && *next < until) {
-    const auto iteration = begin_iteration(*next);
-    if (!iteration) {
-      next.reset();
-      break;
-    }
-    next = iteration->ends;
-    for (const TokenEvent& event : end_iteration()) {
-      if (event.generated == Tokens(1)) sink.on_first_token(event.id, *next);
-      if (!event.finished) continue;
-      sink.on_finished(event.id, *next);
-      stop = stop_at_finish;
-    }
-  }
+  const auto next = impl_->advance(now, until, stop_at_finish);
   impl_->sink = nullptr;
   return next;
 }

@@ -16,7 +16,7 @@ Result<void> check_cost(std::string_view field, double value) {
 
 constexpr std::int64_t kMost = 1'000'000'000'000;
 // So that the tokens in all blocks can be counted.
-constexpr std::int64_t kMostBlockTokens = 1'000'000;
+constexpr std::int64_t kMostBlockTokens = 65'536;
 
 Result<void> check_count(std::string_view field, std::int64_t value, std::int64_t least,
                          std::int64_t most = kMost) {
@@ -28,13 +28,18 @@ Result<void> check_count(std::string_view field, std::int64_t value, std::int64_
 }  // namespace
 
 Duration IterationCost::of(Tokens batch_tokens, Tokens kv_tokens, std::int64_t sequences) const {
+  return BatchCost(*this, batch_tokens, sequences).with_kv(kv_tokens.count());
+}
+
+BatchCost::BatchCost(const IterationCost& cost, Tokens batch_tokens, std::int64_t sequences) {
   const auto n = static_cast<double>(sequences);
-  const double above_knee = std::max(0.0, static_cast<double>(batch_tokens.count()) - knee_tokens);
-  const double gpu_ms = alpha_ms + beta_ms * above_knee +
-                        gamma_ms * static_cast<double>(kv_tokens.count()) + per_request_ms * n;
-  const double cpu_total_ms = cpu_ms + cpu_per_request_ms * n;
-  const double ms = async_scheduling ? std::max(gpu_ms, cpu_total_ms) : gpu_ms + cpu_total_ms;
-  return std::max(from_millis(ms), Duration{1});
+  const double above_knee =
+      std::max(0.0, static_cast<double>(batch_tokens.count()) - cost.knee_tokens);
+  base_ms_ = cost.alpha_ms + cost.beta_ms * above_knee;
+  gamma_ms_ = cost.gamma_ms;
+  sequences_ms_ = cost.per_request_ms * n;
+  cpu_ms_ = cost.cpu_ms + cost.cpu_per_request_ms * n;
+  async_ = cost.async_scheduling;
 }
 
 std::int64_t EngineConfig::blocks_for(std::int64_t tokens, std::int64_t block_tokens) {

@@ -137,7 +137,13 @@ std::int64_t KvPool::exclusive(const KvChain& chain) const {
   return blocks;
 }
 
-bool KvPool::contested(const KvChain& chain, std::int64_t full) {
+bool KvPool::evicts(std::int64_t count) {
+  if (!caching_ || count == 0) return false;
+  settle();
+  return runs_[oldest_].entry != kNone || runs_[oldest_].high < count;
+}
+
+bool KvPool::contested(const KvChain& chain, std::int64_t full) const {
   if (!caching_ || !chain.open) return false;
   const auto places = static_cast<std::int64_t>(chain.ids.size());
   for (std::int64_t at_block = chain.shared; at_block < full;) {

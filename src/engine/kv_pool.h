@@ -63,6 +63,11 @@ class KvPool {
     owed_ += count;
     chain.blocks += count;
   }
+  /// The same for chains whose `blocks` the caller keeps.
+  void allocate(std::int64_t count) {
+    free_ -= count;
+    owed_ += count;
+  }
   /// The first `full` blocks are now complete: those that have an id join the cache.
   void publish(KvChain& chain, std::int64_t full);
   /// The blocks of the last publish() were not computed after all: they leave the cache. Nobody
@@ -76,7 +81,14 @@ class KvPool {
 
   /// Whether publish(chain, full) could end otherwise if blocks were evicted first: it would meet
   /// a cached block that nobody holds.
-  bool contested(const KvChain& chain, std::int64_t full);
+  bool contested(const KvChain& chain, std::int64_t full) const;
+  /// Whether allocating `count` blocks would evict known content.
+  bool evicts(std::int64_t count);
+  /// Whether a full block of it could still join the cache.
+  bool may_publish(const KvChain& chain) const {
+    return caching_ && chain.open &&
+           chain.shared / chain.blocks_per_id < static_cast<std::int64_t>(chain.ids.size());
+  }
 
  private:
   static constexpr std::uint32_t kNone = SlotIndex::kNone;

@@ -1,6 +1,7 @@
 // What does an engine look like to a scheduler: how fast, how wide, how much memory?
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "tailrace/core/result.h"
@@ -26,6 +27,28 @@ struct IterationCost {
 
   /// At least 1 ns, so that time advances.
   Duration of(Tokens batch_tokens, Tokens kv_tokens, std::int64_t sequences) const;
+};
+
+/// IterationCost for a batch of a given size: what it still depends on is its context. Gives the
+/// same nanosecond as IterationCost::of.
+class BatchCost {
+ public:
+  BatchCost(const IterationCost& cost, Tokens batch_tokens, std::int64_t sequences);
+
+  Duration with_kv(std::int64_t kv_tokens) const {
+    const double gpu_ms = base_ms_ + gamma_ms_ * static_cast<double>(kv_tokens) + sequences_ms_;
+    const double nanos = (async_ ? std::max(gpu_ms, cpu_ms_) : gpu_ms + cpu_ms_) * 1e-3 * 1e9;
+    if (!(nanos < kMostNanos)) return Duration{static_cast<std::int64_t>(kMostNanos)};
+    const auto whole = static_cast<std::int64_t>(nanos);
+    const bool up = nanos - static_cast<double>(whole) >= 0.5;
+    return Duration{std::max<std::int64_t>(1, whole + (up ? 1 : 0))};
+  }
+
+ private:
+  static constexpr double kMostNanos = 1e18;  // 31 years
+
+  double base_ms_, gamma_ms_, sequences_ms_, cpu_ms_;
+  bool async_;
 };
 
 struct EngineConfig {
