@@ -47,7 +47,7 @@ struct Dispatcher::Impl {
 
   Pool& pool_for(const std::string& model) {
     if (Pool* existing = find_pool(model)) return *existing;
-    auto policy = schedule::make_policy(config.policy, config.policy_options);
+    auto policy = schedule::make_waiting_policy(config.policy, config.policy_options);
     TAILRACE_CHECK(policy.has_value());  // make() and set_policy() tried it
     auto pool = std::make_unique<Pool>(
         model, schedule::WaitingQueue(std::move(*policy), config.waiting_bound));
@@ -214,7 +214,7 @@ Dispatcher& Dispatcher::operator=(Dispatcher&&) noexcept = default;
 Dispatcher::~Dispatcher() = default;
 
 Result<Dispatcher> Dispatcher::make(const DispatchConfig& config) {
-  if (auto policy = schedule::make_policy(config.policy, config.policy_options); !policy) {
+  if (auto policy = schedule::make_waiting_policy(config.policy, config.policy_options); !policy) {
     return fail(policy.error());
   }
   return Dispatcher(std::make_unique<Impl>(config));
@@ -388,7 +388,7 @@ std::optional<MonoTime> Dispatcher::wake_at(MonoTime now) const {
 Result<void> Dispatcher::set_policy(std::string_view name) {
   std::vector<std::unique_ptr<schedule::Policy>> policies;
   for (std::size_t i = 0; i <= impl_->pools.size(); ++i) {
-    auto policy = schedule::make_policy(name, impl_->config.policy_options);
+    auto policy = schedule::make_waiting_policy(name, impl_->config.policy_options);
     if (!policy) return fail(policy.error());
     policies.push_back(std::move(*policy));
   }

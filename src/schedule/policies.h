@@ -1,43 +1,43 @@
-// The policies behind make_policy(), one factory each, and what they share.
+// The policies behind make_policy(), one factory each.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 
 #include "tailrace/schedule/policy.h"
 
 namespace tailrace::schedule {
 
+// policies_by_size.cc
 std::unique_ptr<Policy> make_fcfs();
-std::unique_ptr<Policy> make_mean();
+std::unique_ptr<Policy> make_mean(const PolicyOptions& options);
 std::unique_ptr<Policy> make_median();
 std::unique_ptr<Policy> make_ratio();
-std::unique_ptr<Policy> make_tie(const PolicyOptions& options);
-std::unique_ptr<Policy> make_gittins(const PolicyOptions& options);
+std::unique_ptr<Policy> make_wspt();
+std::unique_ptr<Policy> make_edf();
+std::unique_ptr<Policy> make_sjf();
+std::unique_ptr<Policy> make_ssjf(const PolicyOptions& options);
+std::unique_ptr<Policy> make_ltr(const PolicyOptions& options);
 
-/// Within what every question of a law answers.
-inline Tokens cap_tokens(const Job& job) {
-  constexpr std::int64_t kLargest = std::int64_t{1} << 53;
-  return Tokens{std::clamp<std::int64_t>(job.cap.count(), 1, kLargest)};
-}
-inline double cap_of(const Job& job) {
-  return static_cast<double>(cap_tokens(job).count());
-}
-/// What a job has attained, within what a law can be asked: 0 ≤ age < cap.
-inline Tokens age_within(Tokens attained, Tokens cap) {
-  return std::clamp(attained, Tokens{0}, cap - Tokens{1});
-}
-inline bool usable(double length) {
-  return std::isfinite(length) && length > 0;
-}
+// policy_tie.cc
+std::unique_ptr<Policy> make_tie(const PolicyOptions& options);
+
+// policies_by_rest.cc
+std::unique_ptr<Policy> make_gittins(const PolicyOptions& options);
+std::unique_ptr<Policy> make_trail(const PolicyOptions& options);
+std::unique_ptr<Policy> make_elis(const PolicyOptions& options);
+
+// policies_by_age.cc
+std::unique_ptr<Policy> make_las();
+std::unique_ptr<Policy> make_mlfq(const PolicyOptions& options);
+
 /// Per second of arrival, what keeps the order of scores that all shrink at one rate.
 inline double ageing_per_second(double decay, Duration period) {
   return -std::log(decay) / to_seconds(period);
 }
-/// For Policy::explain.
-std::string describe_law(const Job& job);
+/// The options' rule, or nothing where no job can starve.
+std::optional<StarvationRule> starvation_rule(const PolicyOptions& options,
+                                              const StarvationRule& unset);
 
 }  // namespace tailrace::schedule

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/job_length.h"
 #include "schedule/policies.h"
+#include "tailrace/core/rng.h"
+#include "tailrace/length/tie_score.h"
 
 namespace tailrace::schedule {
 namespace {
@@ -23,7 +26,8 @@ class Tie final : public Policy {
   Appraisal appraise(const Job& job) const override {
     const double cap = cap_of(job);
     if (!job.law) return {cap, cap};
-    const length::CappedMoments moments = moments_of(*job.law, cap);
+    length::CappedMoments moments = moments_of(*job.law, cap);
+    if (options_.uncapped_mean) moments.mean = uncapped_mean(*job.law).value_or(0);
     if (!usable(moments.mean) || !usable(moments.cvar)) return {cap, cap};
     return {moments.mean, moments.cvar};
   }
@@ -61,6 +65,50 @@ class Tie final : public Policy {
   double beta_;
 };
 
+/// TieVariant::kReleasedCode. A score never changes once its prediction has come, whatever the load
+/// does; what is random in it is drawn from the seed, the job and its age alone.
+class ReleasedTie final : public Policy {
+ public:
+  explicit ReleasedTie(const PolicyOptions& options)
+      : options_(options),
+        ageing_per_second_(ageing_per_second(options.decay, options.decay_period)) {
+    set_load(0, 1);
+  }
+
+  std::string_view name() const override { return "tie"; }
+
+  Appraisal appraise(const Job& job) const override {
+    if (!job.law) return {kUnpredicted, 0};
+    Rng rng =
+        Rng(options_.tie_seed).fork(fmt::format("{}/{}", job.id.count(), job.attained.count()));
+    const length::CappedMoments moments =
+        length::monte_carlo_moments(*job.law, kUnpredicted, options_.cvar_level, rng, kReleased);
+    return {length::monte_carlo_score(moments, beta_, kReleased), 0};
+  }
+
+  double key(const Appraisal& appraisal, MonoTime arrival) const override {
+    return std::log(appraisal.size) + to_seconds(arrival) * ageing_per_second_;
+  }
+
+  bool set_load(std::size_t waiting, std::size_t slots) override {
+    beta_ = options_.fixed_beta.value_or(adaptive_beta(waiting, slots, options_));
+    return false;  // scores given already stay
+  }
+
+  std::string explain(const Job& job) const override {
+    return fmt::format("tie as released: score {} if it were predicted now, with beta {:.2f} ({})",
+                       appraise(job).size, beta_, describe_law(job));
+  }
+
+ private:
+  static constexpr double kUnpredicted = 2048;
+  static constexpr length::MonteCarloOptions kReleased{.released_code = true};
+
+  PolicyOptions options_;
+  double ageing_per_second_;
+  double beta_ = 0;
+};
+
 }  // namespace
 
 double adaptive_beta(std::size_t waiting, std::size_t slots, const PolicyOptions& options) {
@@ -82,6 +130,9 @@ double step_beta(double current, double wanted, const PolicyOptions& options) {
 }
 
 std::unique_ptr<Policy> make_tie(const PolicyOptions& options) {
+  if (options.tie_variant == TieVariant::kReleasedCode) {
+    return std::make_unique<ReleasedTie>(options);
+  }
   return std::make_unique<Tie>(options);
 }
 

@@ -38,17 +38,30 @@ struct WaitingQueue::Impl {
     TAILRACE_CHECK(policy != nullptr);
   }
 
-  bool overdue(MonoTime arrival, MonoTime now) const {
+  bool beyond_bound(MonoTime arrival, MonoTime now) const {
     // Not `arrival + bound <= now`: a bound of centuries must not overflow.
     return waiting_bound && now - arrival >= *waiting_bound;
   }
+  /// Only said of a job that nobody older waits beside, or of whom all older ones are overdue.
+  bool overdue(Slot slot, MonoTime now) const {
+    const Standing& job = standings[slot];
+    return beyond_bound(job.birth.arrival, now) ||
+           policy->starves(job.appraisal, job.birth.arrival, now);
+  }
+  /// The youngest of the overdue jobs, nothing if there is none. O(k log k) for k of them.
+  std::optional<Birth> last_overdue(MonoTime now) const {
+    std::optional<Birth> last;
+    by_arrival.walk([&](Slot slot) {
+      if (!overdue(slot, now)) return true;
+      last = standings[slot].birth;
+      return false;
+    });
+    return last;
+  }
   std::optional<Slot> next_slot(MonoTime now) const {
     if (by_key.empty()) return std::nullopt;
-    if (waiting_bound) {
-      const Slot oldest = by_arrival.oldest();
-      if (overdue(standings[oldest].birth.arrival, now)) return oldest;
-    }
-    return by_key.top().slot;
+    const Slot oldest = by_arrival.oldest();
+    return overdue(oldest, now) ? oldest : by_key.top().slot;
   }
 
   double key_of(Slot slot) const {
@@ -117,6 +130,16 @@ Result<void> WaitingQueue::set_law(JobId id, const length::LengthLaw& law) {
   return {};
 }
 
+Result<void> WaitingQueue::set_priority(JobId id, int priority) {
+  const auto slot = impl_->slots.find(id);
+  if (!slot) return fail(no_such_job(id));
+  impl_->jobs[*slot].priority = priority;
+  KeyEntry entry = impl_->by_key.at(*slot);
+  entry.priority = priority;
+  impl_->by_key.replace(entry);
+  return {};
+}
+
 Result<Job> WaitingQueue::remove(JobId id) {
   const auto slot = impl_->slots.find(id);
   if (!slot) return fail(no_such_job(id));
@@ -144,12 +167,15 @@ const Job* WaitingQueue::walk(MonoTime now, std::size_t limit,
     return stopped_at != nullptr || ++visited >= limit;
   };
   if (limit == 0) return nullptr;
+  std::optional<Birth> last_overdue;
   impl_->by_arrival.walk([&](Slot slot) {
-    return !impl_->overdue(impl_->standings[slot].birth.arrival, now) || done(slot, true);
+    if (!impl_->overdue(slot, now)) return true;
+    last_overdue = impl_->standings[slot].birth;
+    return done(slot, true);
   });
   if (stopped_at != nullptr || visited >= limit) return stopped_at;
   impl_->by_key.walk([&](const KeyEntry& entry) {
-    const bool seen_above = impl_->overdue(impl_->standings[entry.slot].birth.arrival, now);
+    const bool seen_above = last_overdue && impl_->standings[entry.slot].birth <= *last_overdue;
     return !seen_above && done(entry.slot, false);
   });
   return stopped_at;
@@ -197,12 +223,13 @@ Result<Place> WaitingQueue::place(JobId id, MonoTime now) const {
   const KeyEntry my_entry = impl_->by_key.at(*slot);
   const ByKey by_key{&impl_->standings};
 
+  const std::optional<Birth> last_overdue = impl_->last_overdue(now);
   Place place;
   place.key = my_entry.key;
-  place.overdue = impl_->overdue(mine.arrival, now);
+  place.overdue = last_overdue && mine <= *last_overdue;
   for (const KeyEntry& other : impl_->by_key.entries()) {
     const Birth& birth = impl_->standings[other.slot].birth;
-    const bool other_overdue = impl_->overdue(birth.arrival, now);
+    const bool other_overdue = last_overdue && birth <= *last_overdue;
     const bool ahead = other_overdue != place.overdue ? other_overdue
                        : place.overdue                ? birth < mine
                                                       : by_key(other, my_entry);
@@ -210,7 +237,10 @@ Result<Place> WaitingQueue::place(JobId id, MonoTime now) const {
   }
   const Job& job = impl_->jobs[*slot];
   place.rule = impl_->policy->explain(job);
-  if (place.overdue) {
+  if (place.overdue && !impl_->beyond_bound(mine.arrival, now)) {
+    place.rule = fmt::format("starves: waited {:.3f} s; oldest first (else {})",
+                             to_seconds(now - mine.arrival), place.rule);
+  } else if (place.overdue) {
     place.rule =
         fmt::format("waiting bound: waited {:.3f} s, over {:.3f} s; oldest first (else {})",
                     to_seconds(now - mine.arrival), to_seconds(*impl_->waiting_bound), place.rule);

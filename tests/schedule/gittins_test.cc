@@ -47,7 +47,7 @@ TEST(Gittins, KeyIsTheLogarithmOfTheRankAtTheTokensAttained) {
 
 TEST(Gittins, QuantumKeepsAWideLawFromBeingRankedByItsChanceToEndAtOnce) {
   PolicyOptions options;
-  options.quantum = Tokens{1};
+  options.gittins_quantum = Tokens{1};
   const double by_one_token = rank(*gittins(options), job(law(5, 1)));
   EXPECT_NEAR(by_one_token, 189.5702435, 0.01 * 189.6);
   EXPECT_GT(rank(*gittins(), job(law(5, 1))), 1.05 * by_one_token);
@@ -66,7 +66,7 @@ TEST(Gittins, AgeKeyAgreesWithTheKeyOfAJobThatHasAttainedAsMuch) {
   for (const double sigma : {0.05, 0.3, 0.75, 1.5}) {
     for (const double weight : {0.0, 0.001}) {
       PolicyOptions options;
-      options.context_weight = weight;
+      options.gittins_context_weight = weight;
       const auto policy = gittins(options);
       const auto key = policy->age_key(job(law(5, sigma), 0, seconds(7)));
       for (const std::int64_t age : {0, 1, 15, 16, 64, 150, 500, 1024, 2040, 2047}) {
@@ -95,7 +95,7 @@ TEST(Gittins, ArrivalCountsOnlyWhereRanksDecay) {
   EXPECT_EQ(gittins()->key_of(job(law(5, 0.5), 0, seconds(0))),
             gittins()->key_of(job(law(5, 0.5), 0, seconds(1000))));
   PolicyOptions options;
-  options.rank_decay = 0.5;
+  options.gittins_decay = 0.5;
   options.decay_period = seconds(10);
   const auto policy = gittins(options);
   EXPECT_NEAR(policy->key_of(job(law(5, 0.5), 0, seconds(20))) -
@@ -105,7 +105,7 @@ TEST(Gittins, ArrivalCountsOnlyWhereRanksDecay) {
 
 TEST(Gittins, ContextWeightMultipliesTheRankByWhatATokenOccupies) {
   PolicyOptions options;
-  options.context_weight = 0.01;
+  options.gittins_context_weight = 0.01;
   const auto weighted = gittins(options);
   EXPECT_NEAR(rank(*weighted, job(law(5, 0.5))) / rank(*gittins(), job(law(5, 0.5))), 1 + 3, 1e-9);
   EXPECT_NEAR(rank(*weighted, job(law(5, 0.5), 100)) / rank(*gittins(), job(law(5, 0.5), 100)),
@@ -126,9 +126,11 @@ TEST(Gittins, OptionsOutOfRangeAreNamed) {
     const auto result = make_policy("gittins", options);
     return result ? std::string("accepted") : result.error().message;
   };
-  EXPECT_THAT(message([](auto& o) { o.quantum = Tokens{0}; }), HasSubstr("quantum"));
-  EXPECT_THAT(message([](auto& o) { o.context_weight = -1; }), HasSubstr("context_weight"));
-  EXPECT_THAT(message([](auto& o) { o.rank_decay = 0; }), HasSubstr("rank_decay"));
+  EXPECT_THAT(message([](auto& o) { o.gittins_quantum = Tokens{0}; }),
+              HasSubstr("gittins_quantum"));
+  EXPECT_THAT(message([](auto& o) { o.gittins_context_weight = -1; }),
+              HasSubstr("gittins_context_weight"));
+  EXPECT_THAT(message([](auto& o) { o.gittins_decay = 0; }), HasSubstr("gittins_decay"));
   EXPECT_EQ(message([](auto&) {}), "accepted");
 }
 

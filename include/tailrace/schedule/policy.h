@@ -7,6 +7,7 @@
 // ln(1/0.9)/30 s).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,15 @@
 
 namespace tailrace::schedule {
 
+enum class TieVariant {
+  kPaper,  ///< the text of the paper: the request's own cap, beta of this moment, decay, no noise
+  /// The code published with it (facts/scheduling.md 1.4): 10,000 draws for each term, mean capped
+  /// at 2028 and CVaR at 2048, a whole score of at least 1, beta of the moment in which the
+  /// prediction came; without a prediction the score is 2048.
+  kReleasedCode,
+};
+
+/// The fields of a policy begin with its name where they are its own.
 struct PolicyOptions {
   double cvar_level = 0.9;
   double beta_min = 0.1, beta_max = 0.5, beta_slope = 0.1;  ///< TIE Eq. 12
@@ -25,30 +35,69 @@ struct PolicyOptions {
   std::optional<double> fixed_beta;  ///< instead of the adaptive one
   double decay = 0.9;                ///< TIE's waiting decay per `decay_period`; 1 switches it off
   Duration decay_period = std::chrono::seconds(30);
+  TieVariant tie_variant = TieVariant::kPaper;
+  std::uint64_t tie_seed = 0;  ///< of the draws of kReleasedCode
+  /// mean, tie: E[L] without the cap, as one row of TIE's ablation has it for log-normal laws. It
+  /// may be infinite and is for log-t: a law without a finite one in closed form (log-t, bins,
+  /// mixtures, Lomax of shape 1 or less) then counts as no prediction does.
+  bool uncapped_mean = false;
+
   /// gittins: the least service that a rank reckons with. From 16 tokens on a wide law is never
   /// ranked by its chance to end at once.
-  Tokens quantum{16};
+  Tokens gittins_quantum{16};
   /// gittins: what a token of context adds to the cost of the next one. A rank is multiplied by
-  /// 1 + context_weight · (prompt + attained); 0: memory costs nothing.
-  double context_weight = 0;
-  double rank_decay = 1;  ///< gittins: as `decay`; 1, the default, switches ageing off
+  /// 1 + weight · (prompt + attained); 0: memory costs nothing.
+  double gittins_context_weight = 0;
+  double gittins_decay = 1;  ///< gittins: as `decay`; 1, the default, switches ageing off
+
+  /// ssjf: the longest-waiting job goes first once it has waited so long, or so many times what it
+  /// is expected to run for at `ssjf_token_time` a token.
+  Duration ssjf_starving_wait = std::chrono::seconds(100);
+  double ssjf_starving_times = 10;
+  Duration ssjf_token_time = std::chrono::milliseconds(25);
+
+  bool ltr_preemptive =
+      false;  ///< ltr: its score orders the running jobs too, as in its own engine
+  /// ltr, mlfq: a job left idle for so many iterations is put before all others and runs protected
+  /// for `starvation_runs` iterations; 0: none is. Unset: 0 for ltr (200 in its fairness study),
+  /// 120 for mlfq (3 s).
+  std::optional<std::int64_t> starvation_idle;
+  std::optional<std::int64_t> starvation_runs;  ///< unset: 10 for ltr, 100 for mlfq
+
+  Tokens mlfq_quantum{16};  ///< mlfq: service that a job gets in its first level
+  double mlfq_growth = 2;   ///< mlfq: each level's quantum over that of the level above; ≥ 1
+
+  /// trail: a job may be preempted only until it has attained this share of its first prediction.
+  double trail_preemptible = 0.8;
+  Tokens elis_interval{50};  ///< elis: predicts anew each time so many tokens have come
 };
 
-/// What a policy has to know of a job's length, in tokens (tokens² for `ratio`). It changes only
-/// when the job does, so a queue keeps it, and a step of the policy's state re-keys without
-/// evaluating a law.
+/// What a policy has to know of a job, in tokens (tokens² for `ratio`, what orders deadlines for
+/// `edf`). It changes only when the job does, so a queue keeps it, and a step of the policy's state
+/// re-keys without evaluating a law.
 struct Appraisal {
-  double size = 0;  ///< the expected, median or relative length
+  double size = 0;  ///< the expected, median or relative length, or the rank of what is left
   double tail = 0;  ///< TIE: the mean of the worst 1 − level; 0 where the policy does not ask
 };
 
 /// The key of one job as it grows older in a batch: what an age-aware policy asks of running jobs.
-/// Immutable, so many may share what it was computed from.
+/// It must not outlive its policy.
 class AgeKey {
  public:
   virtual ~AgeKey() = default;
   /// The key that the job would have with so many tokens generated, on the scale of Policy::key.
   virtual double at(Tokens attained) const = 0;
+  /// Whether a job that has attained so much runs to its end, whoever waits.
+  virtual bool protected_at(Tokens attained) const {
+    (void)attained;
+    return false;
+  }
+};
+
+/// When a job has been left idle for too long, in engine iterations (starvation.h counts them).
+struct StarvationRule {
+  std::int64_t idle_iterations = 1;  ///< ≥ 1: then it goes before all that have not starved
+  std::int64_t run_iterations = 1;   ///< ≥ 1: and stays so until it has run for so many
 };
 
 class Policy {
@@ -80,17 +129,41 @@ class Policy {
     return false;
   }
 
+  /// Whether a job that waits since `arrival` has waited for too long under the policy's own rule.
+  /// A queue asks of the longest-waiting job and serves it first, whatever its key, if so. Once
+  /// true it stays true as time passes.
+  virtual bool starves(const Appraisal& appraisal, MonoTime arrival, MonoTime now) const {
+    (void)appraisal;
+    (void)arrival;
+    (void)now;
+    return false;
+  }
+  /// The same where an engine's iterations are what counts; nothing for most policies.
+  virtual std::optional<StarvationRule> starvation_rule() const { return std::nullopt; }
+
   /// One line for people: the inputs, the rule and the value of this job's key.
   virtual std::string explain(const Job& job) const = 0;
 };
 
-/// "fcfs" (arrival), "mean" (E, known as SEPT), "median", "ratio" (E[L]/E[1/L]), "tie" (E +
-/// beta·CVaR with beta by load and waiting decay) and "gittins" (the rank of what is left at the
-/// tokens attained), all of the answer's law capped at the job's own limit. Errors:
-/// kInvalidArgument naming the policy or the option, and what is allowed.
+/// Any policy by its name; docs/policies.md tells them apart. All take the answer's law capped at
+/// the job's own limit. An object and its age keys belong to one thread. Errors: kInvalidArgument
+/// naming the policy or the option, and what is allowed.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                             const PolicyOptions& options = {});
+/// The same for a queue in front of engines, which sees waiting jobs alone: refuses the others with
+/// a message that says where they belong.
+Result<std::unique_ptr<Policy>> make_waiting_policy(std::string_view name,
+                                                    const PolicyOptions& options = {});
+
+/// Those that make sense for waiting jobs: "fcfs" (arrival), "mean" (E, known as SEPT), "median",
+/// "ratio" (E[L]/E[1/L]), "tie" (E + beta·CVaR, beta by load, waiting decay), "gittins" (the rank
+/// of what is left at the tokens attained), "wspt" (E over the weight), "edf" (deadline, then E).
 std::vector<std::string_view> policy_names();
+/// Those for engines and simulation: "sjf" (oracle: E of a law that is the true length), "ssjf" (E,
+/// unless the longest-waiting job starves), "ltr" (score, idle iterations), "las" (attained),
+/// "mlfq" (levels of attained), "trail" (mean residual until a share of the first prediction, then
+/// absolute), "elis" (mean residual, anew every 50 tokens).
+std::vector<std::string_view> batch_policy_names();
 
 /// TIE Eq. 12: min(max, max(min, slope · waiting / slots)); with no slots the load counts as
 /// endless.

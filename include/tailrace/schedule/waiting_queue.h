@@ -4,8 +4,9 @@
 // It owns no clock and no thread; calls come from one thread at a time. Push, update, remove and
 // pop cost O(log n). With a waiting bound, whenever a job is taken while jobs are overdue (have
 // waited for the bound or longer), the oldest overdue one goes, whatever its priority, so a job
-// waits at most the bound plus the drain of older overdue ones. A job may be pushed with an old
-// arrival (it ran, and came back): it regains its place.
+// waits at most the bound plus the drain of older overdue ones. A job is overdue as well where the
+// policy says that it starves and all older ones are overdue (Policy::starves). A job may be pushed
+// with an old arrival (it ran, and came back): it regains its place.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +42,8 @@ class WaitingQueue {
   Result<void> push(Job job);
   /// Gives a waiting job its law and its place by it. Errors: kNotFound.
   Result<void> set_law(JobId id, const length::LengthLaw& law);
+  /// Errors: kNotFound.
+  Result<void> set_priority(JobId id, int priority);
   /// Takes a job out, wherever it stands. Errors: kNotFound.
   Result<Job> remove(JobId id);
 

@@ -1,0 +1,221 @@
+// Policies that rank a job by what is left of it, given what it has generated: gittins, trail,
+// elis.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/job_length.h"
+#include "schedule/policies.h"
+#include "tailrace/length/residual_table.h"
+
+namespace tailrace::schedule {
+namespace {
+
+/// What is left of a job's length at an age, 0 ≤ age < cap.
+class Rest {
+ public:
+  virtual ~Rest() = default;
+  virtual double mean(Tokens age) const = 0;
+  virtual double rank(Tokens age) const = 0;
+};
+
+class UnknownRest final : public Rest {
+ public:
+  explicit UnknownRest(Tokens cap) : cap_(cap) {}
+  double mean(Tokens age) const override { return left_at_most(age, cap_); }
+  double rank(Tokens age) const override { return left_at_most(age, cap_); }
+
+ private:
+  Tokens cap_;
+};
+
+class ExactRest final : public Rest {
+ public:
+  ExactRest(const length::LengthLaw& law, Tokens cap, Tokens quantum)
+      : law_(law), cap_(cap), quantum_(quantum) {}
+  double mean(Tokens age) const override { return law_.mean_residual(age, cap_); }
+  double rank(Tokens age) const override { return law_.gittins_rank(age, cap_, quantum_); }
+
+ private:
+  const length::LengthLaw& law_;
+  Tokens cap_;
+  Tokens quantum_;
+};
+
+class TabulatedRest final : public Rest {
+ public:
+  TabulatedRest(const length::LengthLaw& law, Tokens cap, Tokens quantum)
+      : table_(law, cap, quantum) {}
+  double mean(Tokens age) const override { return table_.mean_residual(age); }
+  double rank(Tokens age) const override { return table_.gittins_rank(age); }
+
+ private:
+  length::ResidualTable table_;
+};
+
+class ByRest : public Policy {
+ public:
+  explicit ByRest(Tokens quantum = Tokens{1}) : quantum_(quantum) {}
+
+  Appraisal appraise(const Job& job) const final {
+    const Tokens cap = cap_tokens(job);
+    const Tokens age = age_within(job.attained, cap);
+    if (!job.law) return appraise_at(UnknownRest(cap), age, job.prompt_tokens);
+    const Appraisal appraisal =
+        appraise_at(ExactRest(*job.law, cap, quantum_), age, job.prompt_tokens);
+    if (usable(appraisal.size)) return appraisal;
+    return appraise_at(UnknownRest(cap), age, job.prompt_tokens);
+  }
+  double key(const Appraisal& appraisal, MonoTime) const override {
+    return std::log(appraisal.size);
+  }
+  std::unique_ptr<AgeKey> age_key(const Job& job) const final;
+
+ protected:
+  virtual Appraisal appraise_at(const Rest& rest, Tokens age, Tokens prompt) const = 0;
+  virtual bool protects(const Rest& rest, Tokens age) const {
+    (void)rest;
+    (void)age;
+    return false;
+  }
+  Tokens quantum() const { return quantum_; }
+
+ private:
+  class Key;
+  Tokens quantum_;
+};
+
+class ByRest::Key final : public AgeKey {
+ public:
+  Key(const ByRest& policy, const Job& job)
+      : policy_(policy), cap_(cap_tokens(job)), prompt_(job.prompt_tokens), arrival_(job.arrival) {
+    if (job.law) {
+      rest_ = std::make_unique<TabulatedRest>(*job.law, cap_, policy.quantum_);
+    } else {
+      rest_ = std::make_unique<UnknownRest>(cap_);
+    }
+  }
+
+  double at(Tokens attained) const override {
+    return policy_.key(policy_.appraise_at(*rest_, age_within(attained, cap_), prompt_), arrival_);
+  }
+  bool protected_at(Tokens attained) const override {
+    return policy_.protects(*rest_, age_within(attained, cap_));
+  }
+
+ private:
+  const ByRest& policy_;
+  Tokens cap_;
+  Tokens prompt_;
+  MonoTime arrival_;
+  std::unique_ptr<const Rest> rest_;
+};
+
+std::unique_ptr<AgeKey> ByRest::age_key(const Job& job) const {
+  return std::make_unique<Key>(*this, job);
+}
+
+class Gittins final : public ByRest {
+ public:
+  explicit Gittins(const PolicyOptions& options)
+      : ByRest(options.gittins_quantum),
+        context_weight_(options.gittins_context_weight),
+        ageing_per_second_(ageing_per_second(options.gittins_decay, options.decay_period)) {}
+
+  std::string_view name() const override { return "gittins"; }
+
+  double key(const Appraisal& appraisal, MonoTime arrival) const override {
+    return std::log(appraisal.size) + to_seconds(arrival) * ageing_per_second_;
+  }
+
+  std::string explain(const Job& job) const override {
+    const Appraisal appraisal = appraise(job);
+    return fmt::format("gittins: rank {:.6g} at {} tokens, quantum {} ({}); key {:.6f}",
+                       appraisal.size, job.attained.count(), quantum().count(), describe_law(job),
+                       key(appraisal, job.arrival));
+  }
+
+ private:
+  Appraisal appraise_at(const Rest& rest, Tokens age, Tokens prompt) const override {
+    return {rest.rank(age) * cost_of_token(prompt, age), 0};
+  }
+  /// Of the next one: what it computes, and what the context before it occupies meanwhile.
+  double cost_of_token(Tokens prompt, Tokens age) const {
+    const auto context = static_cast<double>(std::max(Tokens{0}, prompt).count() + age.count());
+    return 1 + context_weight_ * context;
+  }
+
+  double context_weight_;
+  double ageing_per_second_;
+};
+
+/// The shortest mean residual goes first, but a job past a share of its first prediction runs on
+/// (facts/scheduling.md 4, TRAIL). Its predictor watches the model's hidden states; here the law,
+/// conditioned on the tokens attained, answers in its place.
+class Trail final : public ByRest {
+ public:
+  explicit Trail(const PolicyOptions& options) : preemptible_(options.trail_preemptible) {}
+
+  std::string_view name() const override { return "trail"; }
+
+  double key(const Appraisal& appraisal, MonoTime) const override {
+    return std::log(appraisal.size) - (appraisal.tail > 0 ? kBeforeAllOthers : 0);
+  }
+
+  std::string explain(const Job& job) const override {
+    const Appraisal appraisal = appraise(job);
+    return fmt::format(
+        "trail: {:.6g} tokens left at {}{} ({})", appraisal.size, job.attained.count(),
+        appraisal.tail > 0 ? ", past its share of the first prediction" : "", describe_law(job));
+  }
+
+ private:
+  // Logarithms of lengths stay below 37.
+  static constexpr double kBeforeAllOthers = 1000;
+
+  Appraisal appraise_at(const Rest& rest, Tokens age, Tokens) const override {
+    return {rest.mean(age), protects(rest, age) ? 1.0 : 0.0};
+  }
+  bool protects(const Rest& rest, Tokens age) const override {
+    return static_cast<double>(age.count()) > preemptible_ * rest.mean(Tokens{0});
+  }
+
+  double preemptible_;
+};
+
+/// The shortest mean residual goes first, predicted at every so many tokens and counted down in
+/// between (facts/scheduling.md 4, ELIS).
+class Elis final : public ByRest {
+ public:
+  explicit Elis(const PolicyOptions& options) : interval_(options.elis_interval.count()) {}
+
+  std::string_view name() const override { return "elis"; }
+
+  std::string explain(const Job& job) const override {
+    return fmt::format("elis: {:.6g} tokens left at {}, predicted every {} ({})",
+                       appraise(job).size, job.attained.count(), interval_, describe_law(job));
+  }
+
+ private:
+  Appraisal appraise_at(const Rest& rest, Tokens age, Tokens) const override {
+    const std::int64_t since = age.count() % interval_;
+    return {std::max(1.0, rest.mean(age - Tokens{since}) - static_cast<double>(since)), 0};
+  }
+
+  std::int64_t interval_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_gittins(const PolicyOptions& options) {
+  return std::make_unique<Gittins>(options);
+}
+std::unique_ptr<Policy> make_trail(const PolicyOptions& options) {
+  return std::make_unique<Trail>(options);
+}
+std::unique_ptr<Policy> make_elis(const PolicyOptions& options) {
+  return std::make_unique<Elis>(options);
+}
+
+}  // namespace tailrace::schedule
