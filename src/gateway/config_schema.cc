@@ -79,10 +79,17 @@ void visit_schedule(SchemaVisitor& v, dispatch::DispatchConfig& dispatch) {
   v.field(optional_real_field("fixed_beta", options.fixed_beta, 0, 100,
                               "tie: one weight at every load. auto: by the queue's length."));
   v.field(real_field("decay", options.decay, 0.01, 1,
-                     "Factor by which waiting shrinks a score every decay_period; 1: waiting does "
-                     "not count."));
+                     "tie: factor by which waiting shrinks a score every decay_period; 1: waiting "
+                     "does not count."));
   v.field(
       duration_field("decay_period", options.decay_period, milliseconds(1), kDay, "See decay."));
+  v.field(tokens_field("gittins_quantum", options.gittins_quantum, 1, 1'000'000,
+                       "gittins: least service, in tokens, that a rank reckons with."));
+  v.field(real_field("gittins_context_weight", options.gittins_context_weight, 0, 1000,
+                     "gittins: a rank grows by this share of it per prompt token, for the memory "
+                     "that the prompt holds."));
+  v.field(
+      real_field("gittins_decay", options.gittins_decay, 0.01, 1, "gittins: as decay is for tie."));
 }
 
 void visit_limits(SchemaVisitor& v, Config& config) {
