@@ -155,6 +155,7 @@ class OwnTrace final : public JsonTrace {
   /// Which needed fields a line had.
   struct Seen {
     bool arrival = false, prompt = false, output = false;
+    std::optional<std::size_t> text_bytes;  ///< of the prompt
   };
 
   Result<Read> read(const object& record, TraceRow& row) const override {
@@ -164,7 +165,12 @@ class OwnTrace final : public JsonTrace {
       if (auto ok = read_field(key, value, row, seen); !ok) return fail(ok.error());
     }
     if (!seen.arrival) return bad("arrival_s is missing; give seconds from the trace's start");
-    if (!seen.prompt) return bad("prompt_tokens is missing; give the prompt's length");
+    if (!seen.prompt && seen.text_bytes) {
+      // As the emulated engine counts: a token for four bytes, and four for the message.
+      row.prompt_tokens = 4 + static_cast<std::int64_t>((*seen.text_bytes + 3) / 4);
+    } else if (!seen.prompt) {
+      return bad("prompt_tokens is missing; give the prompt's length, or the prompt as a text");
+    }
     if (!seen.output) return bad("output_tokens is missing; give the answer's true length");
     return Read::kRow;
   }
@@ -201,7 +207,13 @@ class OwnTrace final : public JsonTrace {
       return bad(fmt::format("tenant is {}; it must be a text", shown(value)));
     }
     // What `tailrace load` sends, so that one file serves both.
-    constexpr std::array<std::string_view, 4> kOfLoad{"id", "prompt", "messages", "fields"};
+    if (key == "prompt") {
+      std::string_view text;
+      if (value.get(text) != simdjson::SUCCESS) return bad("prompt is no text; give one");
+      seen.text_bytes = text.size();
+      return {};
+    }
+    constexpr std::array<std::string_view, 3> kOfLoad{"id", "messages", "fields"};
     for (const std::string_view known : kOfLoad) {
       if (key == known) return {};
     }

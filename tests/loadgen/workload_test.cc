@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 namespace tailrace::loadgen {
 namespace {
@@ -106,6 +107,17 @@ TEST(OwnArrivals, MustAscend) {
   EXPECT_EQ(own_arrivals(requests).value(), (std::vector<double>{1, 2}));
   requests[1].arrival_s = 0;
   EXPECT_FALSE(own_arrivals(requests));
+}
+
+TEST(LoadRequests, OfATraceOfOurOwnAreReadToo) {
+  std::ifstream in(TAILRACE_SOURCE_DIR "/tests/data/traces/own.jsonl");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto requests = parse_requests(text);
+  ASSERT_TRUE(requests.has_value()) << requests.error().message;
+  ASSERT_EQ(requests->size(), 12u);
+  EXPECT_EQ(requests->front().output_tokens, 93);
+  EXPECT_EQ(requests->front().max_tokens, 512);
+  EXPECT_EQ(own_arrivals(*requests)->at(1), 2.672);
 }
 
 }  // namespace

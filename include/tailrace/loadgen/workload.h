@@ -25,7 +25,8 @@ struct GivenLaw {
 
 /// One line of a request file:
 /// {"id", "prompt" or "messages", "max_tokens"?, "output_tokens"?, "law": {"mu","sigma","nu"?}?,
-///  "arrival_s"?, "fields": {…}?}; `fields` go into the body as they are.
+///  "arrival_s"?, "fields": {…}?}; `fields` go into the body as they are. What else a trace of
+/// tailrace's own may say (docs/traces.md) is passed over.
 struct LoadRequest {
   std::string id;
   std::string messages_json;  ///< a JSON list of chat messages
