@@ -3,7 +3,8 @@
 #   make build      the program, at build/tailrace
 #   make test       builds; unit, property and end-to-end tests
 #   make demo       a real small model behind tailrace, measured with and without scheduling
-#   make bench      micro-benchmarks and the gateway beside nginx
+#   make bench      micro-benchmarks, the simulation on real traces, and the gateway beside nginx
+#   make conformance  CONFORMANCE_RUNS random workloads (1,000,000: some minutes) through the engine and the reference interpreter
 #   make gain       what scheduling by length laws brings, through real sockets (about 8 minutes on an idle machine)
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
@@ -14,11 +15,12 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 10
+CONFORMANCE_RUNS ?= 1000000
 # A second clone finds what the first one compiled.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := build
-.PHONY: build test demo bench gain lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
+.PHONY: build test demo bench conformance gain lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
 
 setup-core:
 	@tools/setup core
@@ -49,6 +51,11 @@ bench: setup-core
 	@cmake --preset release >/dev/null
 	@ninja -C build -j $(JOBS)
 	@tools/bench
+
+conformance: setup-core
+	@cmake --preset release >/dev/null
+	@ninja -C build -j $(JOBS) engine_property_test
+	@TAILRACE_CONFORMANCE_RUNS=$(CONFORMANCE_RUNS) build/bin/engine_property_test --gtest_filter='Conformance.*'
 
 gain: build
 	@bench/scheduling_gain

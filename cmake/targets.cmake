@@ -115,6 +115,9 @@ function(tailrace_benchmarks)
     target_compile_definitions(${name} PRIVATE TAILRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${name} PRIVATE benchmark::benchmark tailrace::gateway tailrace::emulator tailrace::loadgen tailrace::evaluate tailrace::simulate)
   endforeach()
+  # Measured beside the interpreter that the engine's tests hold it to.
+  target_sources(simulate_bench PRIVATE ${CMAKE_SOURCE_DIR}/tests/engine/support/reference_engine.cc)
+  target_include_directories(simulate_bench PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 endfunction()
 
 # tools/<name>.cc → build/bin/<name>: writes a committed table. Built on request only.
