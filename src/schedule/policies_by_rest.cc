@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <map>
+#include <vector>
 
 #include "schedule/job_length.h"
 #include "schedule/policies.h"
+#include "schedule/start_ranks.h"
 #include "tailrace/length/residual_table.h"
 
 namespace tailrace::schedule {
@@ -30,19 +34,6 @@ class UnknownRest final : public Rest {
   Tokens cap_;
 };
 
-class ExactRest final : public Rest {
- public:
-  ExactRest(const length::LengthLaw& law, Tokens cap, Tokens quantum)
-      : law_(law), cap_(cap), quantum_(quantum) {}
-  double mean(Tokens age) const override { return law_.mean_residual(age, cap_); }
-  double rank(Tokens age) const override { return law_.gittins_rank(age, cap_, quantum_); }
-
- private:
-  const length::LengthLaw& law_;
-  Tokens cap_;
-  Tokens quantum_;
-};
-
 class TabulatedRest final : public Rest {
  public:
   TabulatedRest(const length::LengthLaw& law, Tokens cap, Tokens quantum)
@@ -54,18 +45,49 @@ class TabulatedRest final : public Rest {
   length::ResidualTable table_;
 };
 
+/// Tables of laws in use, one for all jobs whose law and cap are equal.
+class SharedTables {
+ public:
+  using Table = std::shared_ptr<const Rest>;
+
+  Table of(const length::LengthLaw& law, Tokens cap, Tokens quantum) {
+    const std::vector<length::Parameter> parameters = law.parameters();
+    const bool told_by_parameters = law.as_binned() == nullptr && law.as_mixture() == nullptr;
+    if (!told_by_parameters) return std::make_shared<TabulatedRest>(law, cap, quantum);
+    Key key{law.family(), cap, {}};
+    for (const length::Parameter& each : parameters) key.parameters.push_back(each.value);
+    std::weak_ptr<const Rest>& kept = tables_[std::move(key)];
+    if (Table table = kept.lock()) return table;
+    Table table = std::make_shared<TabulatedRest>(law, cap, quantum);
+    kept = table;
+    if (tables_.size() >= sweep_at_) {
+      std::erase_if(tables_, [](const auto& entry) { return entry.second.expired(); });
+      sweep_at_ = std::max(kFewTables, 2 * tables_.size());
+    }
+    return table;
+  }
+
+ private:
+  struct Key {
+    length::Family family;
+    Tokens cap;
+    std::vector<double> parameters;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  static constexpr std::size_t kFewTables = 64;
+
+  std::map<Key, std::weak_ptr<const Rest>> tables_;
+  std::size_t sweep_at_ = kFewTables;
+};
+
 class ByRest : public Policy {
  public:
   explicit ByRest(Tokens quantum = Tokens{1}) : quantum_(quantum) {}
 
-  Appraisal appraise(const Job& job) const final {
+  Appraisal appraise(const Job& job) const override {
     const Tokens cap = cap_tokens(job);
-    const Tokens age = age_within(job.attained, cap);
-    if (!job.law) return appraise_at(UnknownRest(cap), age, job.prompt_tokens);
-    const Appraisal appraisal =
-        appraise_at(ExactRest(*job.law, cap, quantum_), age, job.prompt_tokens);
-    if (usable(appraisal.size)) return appraisal;
-    return appraise_at(UnknownRest(cap), age, job.prompt_tokens);
+    const auto rest = rest_of(job, cap);
+    return appraise_at(*rest, age_within(job.attained, cap), job.prompt_tokens);
   }
   double key(const Appraisal& appraisal, MonoTime) const override {
     return std::log(appraisal.size);
@@ -73,6 +95,7 @@ class ByRest : public Policy {
   std::unique_ptr<AgeKey> age_key(const Job& job) const final;
 
  protected:
+  /// Above 0 and finite, whatever the rest.
   virtual Appraisal appraise_at(const Rest& rest, Tokens age, Tokens prompt) const = 0;
   virtual bool protects(const Rest& rest, Tokens age) const {
     (void)rest;
@@ -83,19 +106,24 @@ class ByRest : public Policy {
 
  private:
   class Key;
+
+  SharedTables::Table rest_of(const Job& job, Tokens cap) const {
+    if (job.law) return tables_.of(*job.law, cap, quantum_);
+    return std::make_shared<UnknownRest>(cap);
+  }
+
   Tokens quantum_;
+  mutable SharedTables tables_;  // a cache
 };
 
 class ByRest::Key final : public AgeKey {
  public:
   Key(const ByRest& policy, const Job& job)
-      : policy_(policy), cap_(cap_tokens(job)), prompt_(job.prompt_tokens), arrival_(job.arrival) {
-    if (job.law) {
-      rest_ = std::make_unique<TabulatedRest>(*job.law, cap_, policy.quantum_);
-    } else {
-      rest_ = std::make_unique<UnknownRest>(cap_);
-    }
-  }
+      : policy_(policy),
+        cap_(cap_tokens(job)),
+        prompt_(job.prompt_tokens),
+        arrival_(job.arrival),
+        rest_(policy.rest_of(job, cap_)) {}
 
   double at(Tokens attained) const override {
     return policy_.key(policy_.appraise_at(*rest_, age_within(attained, cap_), prompt_), arrival_);
@@ -109,7 +137,7 @@ class ByRest::Key final : public AgeKey {
   Tokens cap_;
   Tokens prompt_;
   MonoTime arrival_;
-  std::unique_ptr<const Rest> rest_;
+  SharedTables::Table rest_;
 };
 
 std::unique_ptr<AgeKey> ByRest::age_key(const Job& job) const {
@@ -121,9 +149,19 @@ class Gittins final : public ByRest {
   explicit Gittins(const PolicyOptions& options)
       : ByRest(options.gittins_quantum),
         context_weight_(options.gittins_context_weight),
-        ageing_per_second_(ageing_per_second(options.gittins_decay, options.decay_period)) {}
+        ageing_per_second_(ageing_per_second(options.gittins_decay, options.decay_period)),
+        start_ranks_(options.gittins_quantum) {}
 
   std::string_view name() const override { return "gittins"; }
+
+  Appraisal appraise(const Job& job) const override {
+    if (job.attained <= Tokens{0} && job.law) {
+      if (const auto rank = start_ranks_.find(*job.law, cap_tokens(job))) {
+        return {*rank * cost_of_token(job.prompt_tokens, Tokens{0}), 0};
+      }
+    }
+    return ByRest::appraise(job);
+  }
 
   double key(const Appraisal& appraisal, MonoTime arrival) const override {
     return std::log(appraisal.size) + to_seconds(arrival) * ageing_per_second_;
@@ -148,6 +186,7 @@ class Gittins final : public ByRest {
 
   double context_weight_;
   double ageing_per_second_;
+  mutable StartRanks start_ranks_;  // a cache: what it answers does not depend on its state
 };
 
 /// The shortest mean residual goes first, but a job past a share of its first prediction runs on

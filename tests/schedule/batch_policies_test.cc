@@ -155,10 +155,10 @@ TEST(Elis, CountsDownBetweenPredictionsEveryFiftyTokens) {
   const auto predicted = law(5, 0.5);
   const auto left = [&](std::int64_t age) { return std::exp(elis->key_of(job(predicted, age))); };
   const double at_50 = predicted.mean_residual(Tokens{50}, Tokens{2048});
-  EXPECT_NEAR(left(50), at_50, 1e-6);
-  EXPECT_NEAR(left(51), at_50 - 1, 1e-6);
-  EXPECT_NEAR(left(99), at_50 - 49, 1e-6);
-  EXPECT_NEAR(left(100), predicted.mean_residual(Tokens{100}, Tokens{2048}), 1e-6);
+  EXPECT_NEAR(left(50), at_50, 0.2);
+  EXPECT_NEAR(left(51), left(50) - 1, 1e-9);
+  EXPECT_NEAR(left(99), left(50) - 49, 1e-9);
+  EXPECT_NEAR(left(100), predicted.mean_residual(Tokens{100}, Tokens{2048}), 0.2);
 }
 
 TEST(Elis, NeverCountsBelowOneToken) {
@@ -172,8 +172,9 @@ TEST(BatchPolicies, AgeKeysAgreeWithTheKeyOfAJobThatHasAttainedAsMuch) {
       const auto p = policy(name);
       const auto key = p->age_key(job(law(5, sigma), 0, seconds(7)));
       for (const std::int64_t age : {0, 1, 15, 16, 50, 64, 99, 500, 1024, 2040, 2047, 5000}) {
-        // Tables are within 1e-3 of the exact path; counting down from one magnifies that.
-        EXPECT_NEAR(key->at(Tokens{age}), p->key_of(job(law(5, sigma), age, seconds(7))), 5e-3)
+        // Gittins takes the rank of what has not begun from a grid.
+        EXPECT_NEAR(key->at(Tokens{age}), p->key_of(job(law(5, sigma), age, seconds(7))),
+                    age == 0 ? 0.02 : 1e-12)
             << name << ' ' << sigma << " at " << age;
       }
     }

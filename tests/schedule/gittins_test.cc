@@ -1,7 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <simdjson.h>
+
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
 #include "tailrace/schedule/policy.h"
 
@@ -45,6 +49,33 @@ TEST(Gittins, KeyIsTheLogarithmOfTheRankAtTheTokensAttained) {
   EXPECT_NEAR(rank(*policy, job(law(6, 0.5), 256)), 298.345821, 0.002 * 298.3);
 }
 
+TEST(Gittins, RanksAreThoseOfTheReferenceVectors) {
+  const char* shared = std::getenv("TAILRACE_SHARED");
+  const auto root = shared != nullptr ? std::filesystem::path(shared)
+                                      : std::filesystem::path(TAILRACE_SOURCE_DIR) / "../shared";
+  const auto file = root / "vectors" / "scheduling.json";
+  if (!std::filesystem::exists(file)) {
+    GTEST_SKIP() << "no shared reference vectors; set TAILRACE_SHARED";
+  }
+  PolicyOptions options;
+  options.gittins_quantum = Tokens{1};  // theirs
+  const auto policy = gittins(options);
+  simdjson::dom::parser parser;
+  const simdjson::dom::element vectors = parser.load(file.string());
+  std::size_t rows = 0;
+  for (const auto row : simdjson::dom::array(vectors["residual_and_gittins"]["rows"])) {
+    Job each = job(law(double(row["mu"]), double(row["sigma"])), std::int64_t(row["age"]));
+    each.cap = Tokens{std::int64_t(row["xmax"])};
+    const double expected = row["gittins_rank"];
+    const double allowed = each.attained == Tokens{0} ? 0.025 : 0.001;
+    EXPECT_NEAR(rank(*policy, each) / expected, 1, allowed) << simdjson::minify(row);
+    EXPECT_NEAR(std::exp(policy->age_key(each)->at(each.attained)) / expected, 1, 0.001)
+        << simdjson::minify(row);
+    ++rows;
+  }
+  EXPECT_GE(rows, 20u);
+}
+
 TEST(Gittins, QuantumKeepsAWideLawFromBeingRankedByItsChanceToEndAtOnce) {
   PolicyOptions options;
   options.gittins_quantum = Tokens{1};
@@ -70,11 +101,24 @@ TEST(Gittins, AgeKeyAgreesWithTheKeyOfAJobThatHasAttainedAsMuch) {
       const auto policy = gittins(options);
       const auto key = policy->age_key(job(law(5, sigma), 0, seconds(7)));
       for (const std::int64_t age : {0, 1, 15, 16, 64, 150, 500, 1024, 2040, 2047}) {
-        EXPECT_NEAR(key->at(Tokens{age}), policy->key_of(job(law(5, sigma), age, seconds(7))), 2e-3)
+        // Waiting jobs that have not begun are ranked from a grid.
+        EXPECT_NEAR(key->at(Tokens{age}), policy->key_of(job(law(5, sigma), age, seconds(7))),
+                    age == 0 ? 0.02 : 1e-12)
             << sigma << " at " << age;
       }
     }
   }
+}
+
+TEST(Gittins, JobsOfOneLawUnderDifferentCapsAreRankedByTheirOwn) {
+  const auto policy = gittins();
+  Job shorter = job(law(6, 0.8));
+  shorter.cap = Tokens{400};
+  const auto key = policy->age_key(job(law(6, 0.8)));
+  const auto of_shorter = policy->age_key(shorter);
+  const auto again = policy->age_key(job(law(6, 0.8)));
+  EXPECT_LT(of_shorter->at(Tokens{300}), key->at(Tokens{300}));
+  EXPECT_EQ(again->at(Tokens{300}), key->at(Tokens{300}));
 }
 
 TEST(Gittins, JobWithoutLawHasItsWholeCapLeft) {

@@ -72,7 +72,8 @@ class WaitingQueue {
   std::optional<MonoTime> oldest_arrival() const;  ///< O(1)
   /// O(n); for `explain` only. Errors: kNotFound.
   Result<Place> place(JobId id, MonoTime now) const;
-  /// Jobs in the order they would go at `now`, at most `limit`; for people.
+  /// Jobs in the order they would go at `now`, at most `limit`; for people. Under a policy whose
+  /// jobs starve, one that is taken may make a younger one the oldest, and overdue.
   std::vector<const Job*> snapshot(MonoTime now, std::size_t limit) const;
 
  private:
