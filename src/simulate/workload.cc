@@ -7,6 +7,7 @@
 #include "simulate/arrivals.h"
 #include "simulate/field_check.h"
 #include "simulate/prefix_words.h"
+#include "simulate/servegen_workload.h"
 #include "simulate/token_draws.h"
 #include "simulate/trace_workload.h"
 
@@ -279,7 +280,11 @@ Result<void> check(const WorkloadSpec& spec) {
 
 Result<std::unique_ptr<Workload>> make_workload(const WorkloadSpec& spec, const Rng& rng) {
   std::unique_ptr<Workload> made;
-  if (spec.trace) {
+  if (spec.servegen) {
+    auto servegen = make_servegen_workload(spec, rng);
+    if (!servegen) return fail(servegen.error());
+    made = std::move(*servegen);
+  } else if (spec.trace) {
     auto trace = make_trace_workload(spec, rng);
     if (!trace) return fail(trace.error());
     made = std::move(*trace);

@@ -140,16 +140,32 @@ struct TraceSpec {
   bool draw_lengths = false;
 };
 
+/// Requests drawn from ServeGen's tables of clients (dataset/servegen.h), which are held in memory:
+/// per client the rate and the form of the gaps of its ten-minute windows, and lengths of the
+/// record nearest in time. Every client is a tenant. Prompts of workloads that record none are
+/// `prompts`'.
+struct ServeGenSpec {
+  std::string arrivals, lengths;
+  std::string histograms;  ///< of the busiest clients; may be empty
+  double from_s = 0;       ///< of the tables' clock
+  std::optional<double> until_s;
+  double rate_scale = 1;  ///< of every rate; the clock stays as it is
+  std::int64_t cap = 0;   ///< 0: every request's own length
+};
+
 struct WorkloadSpec {
   ArrivalSpec arrivals;
   LengthSpec lengths;
   PromptSpec prompts;
   std::vector<ClassSpec> classes;       ///< none: all requests are alike
   std::optional<SessionSpec> sessions;  ///< none: every request stands alone
-  std::optional<TraceSpec> trace;       ///< instead of all the above, but for its end
+  // Instead of all the above, but for the end that `arrivals` may set.
+  std::optional<TraceSpec> trace;
+  std::optional<ServeGenSpec> servegen;
 };
 
-/// Errors: kInvalidArgument naming the field, its value and what it may be; those of TraceReader.
+/// Errors: kInvalidArgument naming the field, its value and what it may be; those of TraceReader
+/// and read_servegen.
 Result<std::unique_ptr<Workload>> make_workload(const WorkloadSpec& spec, const Rng& rng);
 
 }  // namespace tailrace::simulate
