@@ -171,21 +171,61 @@ class QuantileColumns {
 };
 
 /// Lengths of clients that send nothing may stand in for those of one that has none.
-using Records = std::map<std::uint64_t, std::vector<LengthRecord>>;
+class Records {
+ public:
+  explicit Records(std::string path) : path_(std::move(path)) {}
 
-Result<void> add_record(Records& into, std::uint64_t client, LengthRecord record,
-                        std::size_t& count, const std::string& path) {
-  if (!record.prompt && !record.output) return {};
-  if (++count > kRecordsMax) {
-    return fail(
-        ErrorCode::kResourceExhausted,
-        fmt::format("{}: more than {} records of lengths; leave some out", path, kRecordsMax));
+  /// A curve that is missing is passed over.
+  Result<void> add(std::uint64_t client, double at_s, std::optional<TokenCurve> prompt,
+                   std::optional<TokenCurve> output) {
+    if (++count_ > kRecordsMax) {
+      return fail(
+          ErrorCode::kResourceExhausted,
+          fmt::format("{}: more than {} records of lengths; leave some out", path_, kRecordsMax));
+    }
+    Lengths& of = by_client_[client];
+    if (prompt) of.prompts->push_back({at_s, std::move(*prompt)});
+    if (output) of.outputs->push_back({at_s, std::move(*output)});
+    return {};
   }
-  into[client].push_back(std::move(record));
-  return {};
-}
 
-Result<void> read_quantiles(const std::string& path, Records& into, std::size_t& count) {
+  Result<void> finish() {
+    std::erase_if(by_client_, [](const auto& entry) { return entry.second.outputs->empty(); });
+    if (by_client_.empty()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: it holds no output lengths; give at least one", path_));
+    }
+    const auto sort = [](CurvesOverTime& curves) {
+      std::stable_sort(curves.begin(), curves.end(),
+                       [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
+    };
+    for (auto& [id, lengths] : by_client_) {
+      sort(*lengths.prompts);
+      sort(*lengths.outputs);
+    }
+    return {};
+  }
+
+  /// Some clients' lengths were not published: those of the next one by id stand in.
+  void give(ServeGenClient& client) const {
+    auto own = by_client_.lower_bound(client.id);
+    if (own == by_client_.end()) own = by_client_.begin();
+    client.prompts = own->second.prompts;
+    client.outputs = own->second.outputs;
+  }
+
+ private:
+  struct Lengths {
+    std::shared_ptr<CurvesOverTime> prompts = std::make_shared<CurvesOverTime>();
+    std::shared_ptr<CurvesOverTime> outputs = std::make_shared<CurvesOverTime>();
+  };
+
+  std::string path_;
+  std::map<std::uint64_t, Lengths> by_client_;
+  std::size_t count_ = 0;
+};
+
+Result<void> read_quantiles(const std::string& path, Records& into) {
   auto table = ClientTable::open(path);
   if (!table) return fail(table.error());
   const auto client_at = table->column("client");
@@ -203,15 +243,12 @@ Result<void> read_quantiles(const std::string& path, Records& into, std::size_t&
     if (!client) return fail(client.error());
     const auto at_s = table->number(*time_at, 0, kTraceSecondsMax);
     if (!at_s) return fail(at_s.error());
-    LengthRecord record;
-    record.at_s = *at_s;
-    auto curve = prompt.read(*table);
-    if (!curve) return fail(curve.error());
-    record.prompt = std::move(*curve);
-    curve = output.read(*table);
-    if (!curve) return fail(curve.error());
-    record.output = std::move(*curve);
-    if (auto ok = add_record(into, *client, std::move(record), count, path); !ok) return ok;
+    auto prompt_curve = prompt.read(*table);
+    if (!prompt_curve) return fail(prompt_curve.error());
+    auto output_curve = output.read(*table);
+    if (!output_curve) return fail(output_curve.error());
+    auto added = into.add(*client, *at_s, std::move(*prompt_curve), std::move(*output_curve));
+    if (!added) return added;
   }
 }
 
@@ -219,23 +256,26 @@ class HistogramLines {
  public:
   explicit HistogramLines(LineReader lines) : json_(std::move(lines)) {}
 
-  Result<bool> next(std::uint64_t& client, LengthRecord& record) {
+  /// False at the end.
+  Result<bool> next(Records& into) {
     auto line = json_.next();
     if (!line) return fail(line.error());
     if (!*line) return false;
     const object fields = **line;
-    std::int64_t id = 0;
-    if (fields.at_key("client").get(id) != simdjson::SUCCESS || id < 0) {
+    std::int64_t client = 0;
+    if (fields.at_key("client").get(client) != simdjson::SUCCESS || client < 0) {
       return bad("client is missing, or no whole number of 0 or more");
     }
-    client = static_cast<std::uint64_t>(id);
-    record = LengthRecord{};
-    record.is_histogram = true;
-    if (fields.at_key("t_s").get(record.at_s) != simdjson::SUCCESS || !is_trace_time(record.at_s)) {
+    double at_s = 0;
+    if (fields.at_key("t_s").get(at_s) != simdjson::SUCCESS || !is_trace_time(at_s)) {
       return bad(fmt::format("t_s is missing or wrong; {}", kTimeRemedy));
     }
-    if (auto ok = read("input_tokens", fields, record.prompt); !ok) return fail(ok.error());
-    if (auto ok = read("output_tokens", fields, record.output); !ok) return fail(ok.error());
+    std::optional<TokenCurve> prompt, output;
+    if (auto ok = read("input_tokens", fields, prompt); !ok) return fail(ok.error());
+    if (auto ok = read("output_tokens", fields, output); !ok) return fail(ok.error());
+    auto added =
+        into.add(static_cast<std::uint64_t>(client), at_s, std::move(prompt), std::move(output));
+    if (!added) return fail(added.error());
     return true;
   }
 
@@ -284,23 +324,15 @@ class HistogramLines {
   JsonLines json_;
 };
 
-Result<void> read_histograms(const std::string& path, Records& into, std::size_t& count) {
+Result<void> read_histograms(const std::string& path, Records& into) {
   auto lines = LineReader::open(path, kTraceLineBytesMax);
   if (!lines) return fail(lines.error());
   HistogramLines histograms(std::move(*lines));
-  std::uint64_t client = 0;
-  LengthRecord record;
   for (;;) {
-    const auto more = histograms.next(client, record);
+    const auto more = histograms.next(into);
     if (!more) return fail(more.error());
     if (!*more) return {};
-    if (auto ok = add_record(into, client, std::move(record), count, path); !ok) return ok;
   }
-}
-
-void sort_by_time(std::vector<LengthRecord>& records) {
-  std::stable_sort(records.begin(), records.end(),
-                   [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
 }
 
 }  // namespace
@@ -324,29 +356,17 @@ Result<std::vector<ServeGenClient>> read_servegen(const ServeGenFiles& files, do
                 fmt::format("{}: no client sends between {} and {} s; ask for another time",
                             files.arrivals, from_s, until_s));
   }
-  Records records;
-  std::size_t count = 0;
-  if (auto ok = read_quantiles(files.lengths, records, count); !ok) return fail(ok.error());
+  Records records(files.lengths);
+  if (auto ok = read_quantiles(files.lengths, records); !ok) return fail(ok.error());
   if (!files.histograms.empty()) {
-    if (auto ok = read_histograms(files.histograms, records, count); !ok) return fail(ok.error());
+    if (auto ok = read_histograms(files.histograms, records); !ok) return fail(ok.error());
   }
-  std::erase_if(records, [](const auto& entry) {
-    return std::none_of(entry.second.begin(), entry.second.end(),
-                        [](const LengthRecord& r) { return r.output.has_value(); });
-  });
-  if (records.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: it holds no output lengths; give at least one", files.lengths));
-  }
-  for (auto& [id, lengths] : records) sort_by_time(lengths);
+  if (auto ok = records.finish(); !ok) return fail(ok.error());
   std::vector<ServeGenClient> all;
   for (auto& [id, client] : *clients) {
     client.windows.front().begin_s = std::max(client.windows.front().begin_s, from_s);
     client.windows.back().end_s = std::min(client.windows.back().end_s, until_s);
-    // Some clients' lengths were not published: those of the next one by id stand in.
-    auto own = records.lower_bound(id);
-    if (own == records.end()) own = records.begin();
-    client.lengths = own->second;
+    records.give(client);
     all.push_back(std::move(client));
   }
   return all;

@@ -15,10 +15,9 @@
 namespace tailrace::simulate {
 namespace {
 
-using dataset::LengthRecord;
+using dataset::CurvesOverTime;
 using dataset::RateWindow;
 using dataset::ServeGenClient;
-using dataset::TokenCurve;
 
 /// y^(1/shape) over the mean of a Weibull law, by logarithms: both are beyond a double for small
 /// shapes.
@@ -62,10 +61,8 @@ class Client {
   /// Draws the request's lengths and moves on to the next one. No prompt where none are recorded.
   std::pair<std::optional<double>, double> take() {
     std::optional<double> prompt;
-    if (const LengthRecord* record = nearest(&LengthRecord::prompt)) {
-      prompt = record->prompt->at(rng_.uniform());
-    }
-    const double output = nearest(&LengthRecord::output)->output->at(rng_.uniform());
+    if (!tables_.prompts->empty()) prompt = draw(*tables_.prompts, prompt_record_);
+    const double output = draw(*tables_.outputs, output_record_);
     advance(unit_gap(tables_.windows[window_], rng_));
     return {prompt, output};
   }
@@ -87,16 +84,11 @@ class Client {
     at_s_ = std::numeric_limits<double>::infinity();
   }
 
-  /// The record next in time that tells these lengths; a histogram before quantiles.
-  const LengthRecord* nearest(std::optional<TokenCurve> LengthRecord::* side) const {
-    const LengthRecord* best = nullptr;
-    for (const LengthRecord& record : tables_.lengths) {
-      if (!(record.*side)) continue;
-      const double away = std::fabs(record.at_s - at_s_);
-      const double before = best ? std::fabs(best->at_s - at_s_) : away + 1;
-      if (away < before || (away == before && record.is_histogram)) best = &record;
-    }
-    return best;
+  /// From the record nearest in time. Time only goes on, and so does `record`.
+  double draw(const CurvesOverTime& curves, std::size_t& record) {
+    const auto away = [&](std::size_t i) { return std::fabs(curves[i].at_s - at_s_); };
+    while (record + 1 < curves.size() && away(record + 1) <= away(record)) ++record;
+    return curves[record].curve.at(rng_.uniform());
   }
 
   ServeGenClient tables_;
@@ -105,6 +97,7 @@ class Client {
   Rng rng_;
   double at_s_;
   std::size_t window_ = 0;
+  std::size_t prompt_record_ = 0, output_record_ = 0;
 };
 
 class ServeGenWorkload final : public Workload {

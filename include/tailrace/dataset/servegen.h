@@ -7,7 +7,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,16 +46,20 @@ class TokenCurve {
   std::vector<Point> points_;
 };
 
-struct LengthRecord {
+/// Lengths of one client's requests around a moment.
+struct TimedCurve {
   double at_s = 0;
-  bool is_histogram = false;
-  std::optional<TokenCurve> prompt, output;  ///< at least one
+  TokenCurve curve;
 };
+/// In order of time; a histogram after quantiles of the same moment.
+using CurvesOverTime = std::vector<TimedCurve>;
 
 struct ServeGenClient {
   std::uint64_t id = 0;
-  std::vector<RateWindow> windows;    ///< in order, apart; at least one
-  std::vector<LengthRecord> lengths;  ///< in order of time
+  std::vector<RateWindow> windows;  ///< in order, apart; at least one
+  /// Shared by clients whose own lengths were not published. Outputs are never empty; prompts are
+  /// where none are recorded.
+  std::shared_ptr<const CurvesOverTime> prompts, outputs;
 };
 
 struct ServeGenFiles {
