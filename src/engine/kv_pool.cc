@@ -206,7 +206,6 @@ void KvPool::settle() {
       Entry& entry = entries_[at];
       TAILRACE_CHECK(entry.cached == run.high + count);
       entry.cached = run.high;
-      if (empty && entry.lowest == oldest_) entry.lowest = kNone;
     }
     if (empty) unlink(oldest_);
     if (at != kNone && entries_[at].cached == 0) forget(at);
@@ -251,7 +250,7 @@ void KvPool::take_up(Entry& entry, std::int64_t to) {
     TAILRACE_CHECK(run.low == entry.held);
     run.low = entry.held = std::min(to, run.high);
     if (run.low < run.high) continue;
-    entry.lowest = run.high == entry.cached ? kNone : run.above;
+    entry.lowest = run.above;
     unlink(at);
   }
 }

@@ -97,19 +97,22 @@ class KvPool {
   struct Entry {
     std::uint64_t id = 0;
     std::int64_t place = 0;
-    std::int64_t size = 0;         // blocks of its stretch
-    std::int64_t cached = 0;       // [0, cached) are in the cache
-    std::int64_t held = 0;         // [0, held) are held
-    std::int64_t full = 0;         // sequences that hold all `size`
-    KvChain* partial = nullptr;    // those that hold fewer, but some
-    std::uint32_t lowest = kNone;  // its free runs, each below the ones freed earlier
+    std::int64_t size = 0;       // blocks of its stretch
+    std::int64_t cached = 0;     // [0, cached) are in the cache
+    std::int64_t held = 0;       // [0, held) are held
+    std::int64_t full = 0;       // sequences that hold all `size`
+    KvChain* partial = nullptr;  // those that hold fewer, but some
+    // The lowest of its free runs, each of which lies below those freed earlier. Nothing while
+    // held = cached.
+    std::uint32_t lowest = kNone;
   };
   /// Neighbouring free blocks: of an entry, or without content.
   struct Run {
     std::uint32_t entry = kNone;
     std::int64_t low = 0, high = 0;
     std::uint32_t older = kNone, newer = kNone;  // in the list of free blocks
-    std::uint32_t above = kNone;  // the entry's next higher run, unless this one ends at `cached`
+    std::uint32_t above =
+        kNone;  // the entry's next higher run; nothing where this ends at `cached`
   };
 
   std::uint64_t hash_of(std::uint64_t id, std::int64_t place, std::int64_t size) const;

@@ -53,7 +53,8 @@ class BatchScheduler {
   virtual bool remove(SequenceId id) = 0;
   virtual std::size_t size() const = 0;
 
-  /// Memory is short: whom to preempt, as an index into `running` (batch order, never empty).
+  /// Memory is short: whom to preempt, as an index into `running` (batch order, never empty). So
+  /// that a workload ends, somebody must be spared until he has finished.
   virtual std::size_t victim(std::span<const SequenceView> running, MonoTime now) {
     (void)now;
     return running.size() - 1;

@@ -11,7 +11,9 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Changes its mind at every question, and preempts whom it likes.
+/// Changes its mind at every question, and preempts whom it likes. Were that for ever, a crowded
+/// engine without reservation could take all but for ever too: victims at random throw away what
+/// others have computed. So its patience ends, and then the first of the batch is safe.
 class WhimsicalScheduler final : public BatchScheduler {
  public:
   WhimsicalScheduler(std::uint64_t seed, std::int64_t review_interval)
@@ -27,7 +29,7 @@ class WhimsicalScheduler final : public BatchScheduler {
   bool remove(SequenceId id) override { return std::erase(line_, id) == 1; }
   std::size_t size() const override { return line_.size(); }
   std::size_t victim(std::span<const SequenceView> running, MonoTime) override {
-    return draw(running.size());
+    return ++victims_ > 1000 ? running.size() - 1 : draw(running.size());
   }
   std::int64_t review_interval() const override { return review_interval_; }
   void review(std::span<const SequenceView> running, const Room&, MonoTime,
@@ -45,6 +47,7 @@ class WhimsicalScheduler final : public BatchScheduler {
   std::uint64_t seed_;
   std::int64_t review_interval_;
   std::uint64_t asked_ = 0;
+  int victims_ = 0;
   std::size_t head_ = 0;
   std::vector<SequenceId> line_;
 };
