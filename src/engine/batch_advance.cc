@@ -181,9 +181,8 @@ void BatchEngine::Impl::end_gathered() {
     }
   }
   prefilling.resize(kept);
-  const auto begun = static_cast<std::ptrdiff_t>(sampling.size());
   decoding.take_ended(sampling);
-  std::inplace_merge(sampling.begin(), sampling.begin() + begun, sampling.end(), earlier);
+  std::sort(sampling.begin(), sampling.end(), earlier);  // few; and stamps differ
   for (Sequence* const s : sampling) {
     const bool finished = s->generated == s->output;
     events.push_back({s->id, Tokens(s->generated), finished});
