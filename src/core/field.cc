@@ -40,8 +40,8 @@ std::optional<double> parse_with_unit(std::string_view text, const Unit (&units)
 }
 
 template <class T>
-Field whole_field(std::string name, std::int64_t low, std::int64_t high, std::string help, T now,
-                  std::function<void(std::int64_t)> set) {
+Field whole_number_field(std::string name, std::int64_t low, std::int64_t high, std::string help,
+                         T now, std::function<void(std::int64_t)> set) {
   Field field;
   field.name = std::move(name);
   field.type = fmt::format("whole number from {} to {}", low, high);
@@ -170,25 +170,52 @@ Field flag_field(std::string name, bool& into, std::string help) {
 
 Field int_field(std::string name, int& into, std::int64_t low, std::int64_t high,
                 std::string help) {
-  return whole_field(std::move(name), low, high, std::move(help), into,
-                     [&into](std::int64_t value) { into = static_cast<int>(value); });
+  return whole_number_field(std::move(name), low, high, std::move(help), into,
+                            [&into](std::int64_t value) { into = static_cast<int>(value); });
 }
 
 Field count_field(std::string name, std::size_t& into, std::int64_t low, std::int64_t high,
                   std::string help) {
-  return whole_field(std::move(name), low, high, std::move(help), into,
-                     [&into](std::int64_t value) { into = static_cast<std::size_t>(value); });
+  return whole_number_field(
+      std::move(name), low, high, std::move(help), into,
+      [&into](std::int64_t value) { into = static_cast<std::size_t>(value); });
+}
+
+Field whole_field(std::string name, std::int64_t& into, std::int64_t low, std::int64_t high,
+                  std::string help) {
+  return whole_number_field(std::move(name), low, high, std::move(help), into,
+                            [&into](std::int64_t value) { into = value; });
+}
+
+Field optional_count_field(std::string name, std::optional<std::uint64_t>& into, std::int64_t low,
+                           std::int64_t high, std::string help) {
+  Field field =
+      whole_number_field(std::move(name), low, high, std::move(help), 0,
+                         [&into](std::int64_t value) { into = static_cast<std::uint64_t>(value); });
+  field.type += ", or auto";
+  field.default_text = into ? std::to_string(*into) : "auto";
+  field.assign = [&into, number = std::move(field.assign)](std::string_view text) -> Result<void> {
+    if (text == "auto") {
+      into.reset();
+      return {};
+    }
+    if (auto set = number(text); !set) {
+      return fail(ErrorCode::kInvalidArgument, set.error().message + ", nor auto");
+    }
+    return {};
+  };
+  return field;
 }
 
 Field tokens_field(std::string name, Tokens& into, std::int64_t low, std::int64_t high,
                    std::string help) {
-  return whole_field(std::move(name), low, high, std::move(help), into.count(),
-                     [&into](std::int64_t value) { into = Tokens{value}; });
+  return whole_number_field(std::move(name), low, high, std::move(help), into.count(),
+                            [&into](std::int64_t value) { into = Tokens{value}; });
 }
 
 Field optional_tokens_field(std::string name, std::optional<Tokens>& into, std::string help) {
-  Field field = whole_field(std::move(name), 1, 1 << 30, std::move(help), 0,
-                            [&into](std::int64_t value) { into = Tokens{value}; });
+  Field field = whole_number_field(std::move(name), 1, 1 << 30, std::move(help), 0,
+                                   [&into](std::int64_t value) { into = Tokens{value}; });
   field.default_text = into ? std::to_string(into->count()) : "";
   return field;
 }

@@ -19,7 +19,15 @@ void LatencySketch::add(double seconds) {
   max_ = std::max(max_, seconds);
 }
 
+void LatencySketch::merge(const LatencySketch& other) {
+  for (std::size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
+  count_ += other.count_;
+  sum_ += other.sum_;
+  max_ = std::max(max_, other.max_);
+}
+
 double LatencySketch::quantile(double p) const {
+  if (count_ == 0) return 0;
   const double wanted = p * static_cast<double>(count_ - 1);
   double seen = 0;
   for (std::size_t i = 0; i < kBuckets; ++i) {

@@ -38,6 +38,11 @@ Field flag_field(std::string name, bool& into, std::string help);
 Field int_field(std::string name, int& into, std::int64_t low, std::int64_t high, std::string help);
 Field count_field(std::string name, std::size_t& into, std::int64_t low, std::int64_t high,
                   std::string help);
+Field whole_field(std::string name, std::int64_t& into, std::int64_t low, std::int64_t high,
+                  std::string help);
+/// "auto" for no value.
+Field optional_count_field(std::string name, std::optional<std::uint64_t>& into, std::int64_t low,
+                           std::int64_t high, std::string help);
 Field tokens_field(std::string name, Tokens& into, std::int64_t low, std::int64_t high,
                    std::string help);
 /// Starts unset.

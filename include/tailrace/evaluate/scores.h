@@ -9,6 +9,7 @@
 
 #include "tailrace/length/length_law.h"
 #include "tailrace/predict/predictor.h"
+#include "tailrace/report/rank_agreement.h"
 
 namespace tailrace::evaluate {
 
@@ -30,12 +31,8 @@ double log_score(const Place& place);
 /// max(p·(y − q), (p − 1)·(y − q)): the loss that the p-quantile of the truth minimises. Tokens.
 double pinball_loss(double quantile, double length, double p);
 
-struct Agreement {
-  double tau_b = 0;          ///< Kendall's, −1 to 1; 0 where either side is constant
-  double pair_accuracy = 0;  ///< share of pairs of different length that are ranked rightly; ties ½
-};
-/// O(n log n). Sizes must be equal.
-Agreement order_agreement(std::span<const double> predicted, std::span<const double> realised);
+using report::Agreement;
+using report::order_agreement;
 
 /// 1 − (squared error) / (squared error of the mean); 0 where the truth does not vary.
 double r_squared(std::span<const double> predicted, std::span<const double> realised);

@@ -18,12 +18,13 @@ class LatencySketch {
   std::uint64_t count() const { return count_; }
   /// Nothing if nothing was added.
   std::optional<Summary> summary() const;
+  /// 0 ≤ p ≤ 1, of what was added; 0 if nothing was.
+  double quantile(double p) const;
+  void merge(const LatencySketch& other);
 
  private:
   static constexpr double kLowest = 1e-6;
   static constexpr std::size_t kBuckets = 1300;
-
-  double quantile(double p) const;
 
   std::array<std::uint64_t, kBuckets> buckets_{};
   std::uint64_t count_ = 0;

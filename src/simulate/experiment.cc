@@ -1,0 +1,492 @@
+#include "tailrace/simulate/experiment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "simulate/experiment_schema.h"
+#include "simulate/experiment_tree.h"
+#include "tailrace/core/text.h"
+
+namespace tailrace::simulate {
+namespace {
+
+using core::Problems;
+using core::quoted;
+using core::YamlNode;
+using Kind = YamlNode::Kind;
+
+constexpr std::size_t kDimensionsMax = 8;
+constexpr std::size_t kLabelsMax = 500;
+constexpr std::int64_t kSeedCountMax = 1000;
+constexpr std::size_t kLabelBytesMax = 64;
+/// What cannot vary from cell to cell.
+constexpr std::array<std::string_view, 8> kShared = {"name",     "seeds", "warm_up", "compare",
+                                                     "baseline", "slo",   "arms",    "grid"};
+
+/// A dimension as the file has it: what each label changes.
+struct Axis {
+  std::string name;
+  struct Value {
+    std::string label;
+    std::vector<std::pair<std::string, YamlNode>> changes;
+  };
+  std::vector<Value> values;
+};
+
+std::string label_of(const YamlNode& node) {
+  if (node.kind == Kind::kList) {
+    std::vector<std::string> items;
+    for (const YamlNode& item : node.items) items.push_back(label_of(item));
+    return core::join_words(items, "+");
+  }
+  return std::string(core::utf8_prefix(node.text, kLabelBytesMax));
+}
+
+/// `seeds: 10` stands for 1 to 10.
+void expand_seeds(YamlNode& root, Problems& problems) {
+  YamlNode* node = member(root, "seeds");
+  if (node == nullptr || node->kind != Kind::kScalar) return;
+  const auto count = core::parse_int(node->text);
+  if (!count || *count < 1 || *count > kSeedCountMax) {
+    problems.remember_line("seeds", node->line);
+    problems.add("seeds", fmt::format("{} is not a whole number from 1 to {}, nor a list of seeds",
+                                      quoted(node->text), kSeedCountMax));
+    take(root, "seeds");
+    return;
+  }
+  const int line = node->line;
+  node->kind = Kind::kList;
+  node->text.clear();
+  for (std::int64_t i = 1; i <= *count; ++i) {
+    node->items.push_back({Kind::kScalar, line, std::to_string(i), {}, {}});
+  }
+}
+
+class GridReader {
+ public:
+  explicit GridReader(Problems& problems) : problems_(problems) {}
+
+  std::vector<Axis> axes;
+
+  void read(const YamlNode& grid, const YamlNode& arms) {
+    if (present(grid, "grid")) {
+      for (const auto& [key, node] : grid.members) add_key(key, node);
+    }
+    if (present(arms, "arms")) add_arms("arm", "arms", arms);
+  }
+
+ private:
+  bool present(const YamlNode& node, const std::string& path) {
+    if (node.kind == Kind::kNull) return false;
+    if (node.kind == Kind::kMap) return true;
+    problems_.remember_line(path, node.line);
+    problems_.add(path, "must be a mapping, such as " +
+                            std::string(path == "grid" ? "{workload.load: [0.5, 1.5]}"
+                                                       : "{NAME: {policy.name: tie}}"));
+    return false;
+  }
+
+  void add_key(const std::string& key, const YamlNode& node) {
+    const std::string path = "grid." + key;
+    problems_.remember_line(path, node.line);
+    if (node.kind == Kind::kMap) return add_arms(key, path, node);
+    if (node.kind != Kind::kList || node.items.empty()) {
+      problems_.add(path, "must be a list of values, such as [0.5, 1, 1.5], or named settings");
+      return;
+    }
+    Axis axis{key, {}};
+    for (const YamlNode& item : node.items) axis.values.push_back({label_of(item), {{key, item}}});
+    add(std::move(axis), path);
+  }
+
+  void add_arms(const std::string& name, const std::string& path, const YamlNode& node) {
+    Axis axis{name, {}};
+    for (const auto& [label, settings] : node.members) {
+      const std::string at = fmt::format("{}.{}", path, label);
+      problems_.remember_line(at, settings.line);
+      if (settings.kind != Kind::kMap && settings.kind != Kind::kNull) {
+        problems_.add(at, "must be a mapping from keys to values, such as {policy.name: tie}");
+        continue;
+      }
+      Axis::Value value{std::string(core::utf8_prefix(label, kLabelBytesMax)), {}};
+      for (const auto& [key, change] : settings.members) value.changes.emplace_back(key, change);
+      axis.values.push_back(std::move(value));
+    }
+    problems_.remember_line(path, node.line);
+    if (node.members.empty()) {
+      problems_.add(path, "names no arm; give at least one");
+      return;
+    }
+    add(std::move(axis), path);
+  }
+
+  void add(Axis axis, const std::string& path) {
+    for (const auto& value : axis.values) {
+      for (const auto& [key, change] : value.changes) {
+        const std::string_view root = std::string_view(key).substr(0, key.find('.'));
+        if (std::find(kShared.begin(), kShared.end(), root) != kShared.end()) {
+          problems_.remember_line(path, change.line);
+          problems_.add(path, fmt::format("{} is one for the whole experiment; set it at the top",
+                                          quoted(root)));
+          return;
+        }
+      }
+    }
+    std::set<std::string_view> labels;
+    for (const auto& value : axis.values) {
+      if (!labels.insert(value.label).second) {
+        problems_.add(path, fmt::format("has {} twice; keep one", quoted(value.label)));
+        return;
+      }
+    }
+    if (axis.values.size() > kLabelsMax) {
+      problems_.add(path, fmt::format("has {} values, more than {}; make it smaller",
+                                      axis.values.size(), kLabelsMax));
+      return;
+    }
+    if (axes.size() == kDimensionsMax) {
+      problems_.add(path, fmt::format("is one of more than {} that vary", kDimensionsMax));
+      return;
+    }
+    axes.push_back(std::move(axis));
+  }
+
+  Problems& problems_;
+};
+
+/// Puts what the file says together, and says what no single key can tell.
+class Assembly {
+ public:
+  Assembly(Settings& settings, Problems& problems) : s_(settings), problems_(problems) {}
+
+  void finish() {
+    workload();
+    policy();
+    if (auto good = s_.spec.fleet.engine.check(); !good) {
+      problems_.add("fleet.engine", good.error().message);
+    }
+    if (s_.horizon) s_.spec.horizon_s = to_seconds(*s_.horizon);
+    if (s_.spec.front.frozen_engine >= s_.spec.fleet.engines) {
+      problems_.add("front.frozen_engine",
+                    fmt::format("{} is none of the {} engines, which count from 0",
+                                s_.spec.front.frozen_engine, s_.spec.fleet.engines));
+    }
+  }
+
+ private:
+  void workload() {
+    ArrivalSpec& arrivals = s_.spec.workload.arrivals;
+    const bool trace = !s_.trace.paths.empty();
+    if (s_.rate && s_.load) {
+      problems_.add("workload.load", "stands beside workload.rate; keep one of them");
+    }
+    if (s_.load && s_.maximum_rate.kind == MaximumRate::Kind::kOff) {
+      problems_.add("workload.load",
+                    "needs workload.maximum_rate: measure it, or give requests per second");
+    }
+    if (trace) {
+      if (s_.rate) {
+        problems_.add("workload.rate",
+                      "is not of a trace; give workload.trace.speed or "
+                      "workload.load");
+      }
+      s_.spec.workload.trace = s_.trace;
+      return;
+    }
+    const bool at_once = arrivals.kind == ArrivalSpec::Kind::kAtOnce;
+    if (at_once && (s_.rate || s_.load)) {
+      problems_.add("workload.arrivals.kind", "at-once has no rate; leave rate and load out");
+    }
+    if (at_once && !arrivals.count) {
+      problems_.add("workload.requests", "is missing; all come at once, but how many?");
+    }
+    if (!at_once && !arrivals.count && !arrivals.duration_s) {
+      problems_.add("workload", "has no end; give requests or duration");
+    }
+    if (!at_once && !s_.rate && !s_.load) {
+      problems_.add("workload", "has no rate; give rate (requests per second) or load");
+    }
+    if (s_.rate) set_mean_rate(arrivals, *s_.rate);
+    if (arrivals.kind == ArrivalSpec::Kind::kSpikes && arrivals.spike_s >= arrivals.period_s) {
+      problems_.add("workload.arrivals.spike", "is as long as the period; make it shorter");
+    }
+    if (s_.turns > 0 && s_.turns < 1) {
+      problems_.add(
+          "workload.sessions.turns",
+          fmt::format("{} is less than one turn; give at least 1, or 0 for none", s_.turns));
+    } else if (s_.turns > 0) {
+      s_.sessions.turns = s_.turns;
+      s_.spec.workload.sessions = s_.sessions;
+    }
+    const LengthSpec& lengths = s_.spec.workload.lengths;
+    if (lengths.least > lengths.cap) {
+      problems_.add(
+          "workload.lengths.least",
+          fmt::format("{} is more than workload.lengths.cap ({})", lengths.least, lengths.cap));
+    }
+    const PromptSpec& prompts = s_.spec.workload.prompts;
+    if (prompts.least > prompts.most) {
+      problems_.add(
+          "workload.prompts.least",
+          fmt::format("{} is more than workload.prompts.most ({})", prompts.least, prompts.most));
+    }
+  }
+
+  void policy() {
+    FleetSpec& fleet = s_.spec.fleet;
+    engine::PolicySchedulerOptions& scheduler = fleet.scheduler;
+    if (s_.policy == "priority") {
+      fleet.line = FleetSpec::Line::kPriority;
+      if (s_.policy_place == PolicyPlace::kFront) {
+        problems_.add("policy.place", "priority is the engines' own; leave place out");
+      }
+      return;
+    }
+    const bool front = s_.policy_place == PolicyPlace::kFront;
+    const auto make = front ? schedule::make_waiting_policy : schedule::make_policy;
+    if (auto made = make(s_.policy, scheduler.policy_options); !made) {
+      problems_.add("policy", made.error().message);
+      return;
+    }
+    scheduler.policy = s_.policy;
+    scheduler.waiting_bound = s_.waiting_bound;
+    if (front) {
+      dispatch::DispatchConfig& dispatch = s_.spec.front.dispatch;
+      s_.spec.front.queue = true;
+      dispatch.policy = s_.policy;
+      dispatch.policy_options = scheduler.policy_options;
+      dispatch.waiting_bound = s_.waiting_bound;
+      dispatch.queued_jobs_max = 1'000'000'000;  // everybody may wait: nothing is refused
+    } else if (s_.policy != "fcfs") {
+      fleet.line = FleetSpec::Line::kPolicy;
+    }
+  }
+
+  Settings& s_;
+  Problems& problems_;
+};
+
+Result<std::vector<std::uint64_t>> seeds_of(const Settings& settings, Problems& problems) {
+  std::vector<std::uint64_t> seeds;
+  for (const std::string& text : settings.seeds) {
+    const auto seed = core::parse_int(text);
+    if (!seed || *seed < 0) {
+      problems.add("seeds",
+                   fmt::format("{} is no seed; a seed is a whole number from 0", quoted(text)));
+      break;
+    }
+    seeds.push_back(static_cast<std::uint64_t>(*seed));
+  }
+  if (seeds.size() > static_cast<std::size_t>(kSeedCountMax)) {
+    problems.add("seeds", fmt::format("are more than {}", kSeedCountMax));
+  }
+  if (!problems.none()) return fail(problems.error());
+  return seeds;
+}
+
+std::string capacity_key(const YamlNode& tree) {
+  YamlNode workload = member(tree, "workload") ? *member(tree, "workload") : YamlNode{};
+  for (const char* key : {"rate", "load", "arrivals", "duration", "requests"}) take(workload, key);
+  if (YamlNode* trace = member(workload, "trace")) {
+    take(*trace, "speed");
+    take(*trace, "repeat");
+  }
+  const YamlNode* fleet = member(tree, "fleet");
+  return canonical(workload) + (fleet != nullptr ? canonical(*fleet) : "");
+}
+
+/// The cell that `tree` describes. Problems are the caller's to look at.
+Cell read_cell(const YamlNode& tree, Problems& problems, Settings& settings) {
+  core::SettingsReader reader(problems);
+  reader.read(tree, "", [&] { visit_settings(reader, settings); });
+  if (problems.none()) Assembly(settings, problems).finish();
+  Cell cell;
+  cell.spec = settings.spec;
+  cell.load = settings.load;
+  cell.maximum_rate = settings.maximum_rate;
+  const YamlNode* workload = member(tree, "workload");
+  cell.workload_key = workload != nullptr ? canonical(*workload) : "";
+  cell.capacity_key = capacity_key(tree);
+  return cell;
+}
+
+void choose_baseline(Experiment& experiment, const Settings& settings, Problems& problems) {
+  const auto& dimensions = experiment.dimensions;
+  const auto named = [&](std::string_view name) -> std::optional<std::size_t> {
+    for (std::size_t d = 0; d < dimensions.size(); ++d) {
+      if (dimensions[d].name == name) return d;
+    }
+    return std::nullopt;
+  };
+  if (!settings.compare.empty()) {
+    experiment.compared = named(settings.compare);
+    if (!experiment.compared) {
+      std::vector<std::string> names;
+      for (const auto& dimension : dimensions) names.push_back(dimension.name);
+      problems.add("compare",
+                   fmt::format("{} does not vary; what varies is {}", quoted(settings.compare),
+                               names.empty() ? "nothing" : core::join_words(names, ", ")));
+      return;
+    }
+  } else {
+    experiment.compared = named("arm") ? named("arm") : named("policy.name");
+  }
+  if (settings.baseline.empty()) return;
+  if (!experiment.compared) {
+    problems.add("baseline", "needs something that varies; name it by compare");
+    return;
+  }
+  const auto& labels = dimensions[*experiment.compared].labels;
+  const auto found = std::find(labels.begin(), labels.end(), settings.baseline);
+  if (found == labels.end()) {
+    problems.add("baseline", fmt::format("{} is no value of {}; use {}", quoted(settings.baseline),
+                                         dimensions[*experiment.compared].name,
+                                         core::join_words(labels, ", ")));
+    return;
+  }
+  experiment.baseline = static_cast<std::size_t>(found - labels.begin());
+}
+
+/// The file's base settings with what was given beside it.
+Result<YamlNode> base_tree(std::string_view text, std::string_view origin,
+                           std::span<const Override> overrides) {
+  if (text.size() > kExperimentBytesMax) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: longer than {} bytes", origin, kExperimentBytesMax));
+  }
+  auto tree = core::parse_yaml(text);
+  if (!tree) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}", origin, tree.error().message));
+  }
+  if (tree->kind == Kind::kNull) tree->kind = Kind::kMap;
+  if (tree->kind != Kind::kMap) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: must be a mapping of keys to values", origin));
+  }
+  for (const Override& given : overrides) {
+    auto value = core::parse_yaml(given.value);
+    if (!value || value->kind == Kind::kNull) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: {} is no value", given.origin, quoted(given.value)));
+    }
+    // A key of the grid is dotted itself.
+    if (given.key.starts_with("grid.")) {
+      YamlNode grid;
+      grid.kind = Kind::kMap;
+      grid.members.push_back({given.key.substr(5), *value});
+      YamlNode* there = member(*tree, "grid");
+      if (there == nullptr || there->kind != Kind::kMap) {
+        take(*tree, "grid");
+        tree->members.push_back({"grid", std::move(grid)});
+      } else {
+        take(*there, given.key.substr(5));
+        there->members.push_back(std::move(grid.members.front()));
+      }
+    } else {
+      put(*tree, given.key, *value);
+    }
+  }
+  return tree;
+}
+
+}  // namespace
+
+void set_mean_rate(ArrivalSpec& arrivals, double per_second) {
+  arrivals.rate = 1;
+  arrivals.rate = per_second / mean_rate(arrivals);
+}
+
+std::string Experiment::label(const Cell& cell) const {
+  std::vector<std::string> parts;
+  for (std::size_t d = 0; d < dimensions.size(); ++d) {
+    parts.push_back(fmt::format("{} {}", dimensions[d].name, dimensions[d].labels[cell.labels[d]]));
+  }
+  return parts.empty() ? name : core::join_words(parts, ", ");
+}
+
+std::optional<std::size_t> Experiment::baseline_of(std::size_t cell) const {
+  if (!compared || cells[cell].labels[*compared] == baseline) return std::nullopt;
+  std::size_t index = 0;
+  for (std::size_t d = 0; d < dimensions.size(); ++d) {
+    index =
+        index * dimensions[d].labels.size() + (d == *compared ? baseline : cells[cell].labels[d]);
+  }
+  return index;
+}
+
+Result<Experiment> parse_experiment(std::string_view text, std::string_view origin,
+                                    std::span<const Override> overrides) {
+  auto tree = base_tree(text, origin, overrides);
+  if (!tree) return fail(tree.error());
+  Problems problems(origin);
+  expand_seeds(*tree, problems);
+  GridReader grid(problems);
+  const YamlNode grid_node = take(*tree, "grid");
+  const YamlNode arms_node = take(*tree, "arms");
+  grid.read(grid_node, arms_node);
+  if (!problems.none()) return fail(problems.error());
+
+  double product = 1;
+  for (const Axis& axis : grid.axes) product *= static_cast<double>(axis.values.size());
+  if (product > static_cast<double>(kCellsMax)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: grid: {:.0f} combinations, more than {}; make it smaller or split "
+                            "the file",
+                            origin, product, kCellsMax));
+  }
+
+  const auto cells = static_cast<std::size_t>(product);
+  Experiment experiment;
+  for (const Axis& axis : grid.axes) {
+    Dimension dimension{axis.name, {}};
+    for (const auto& value : axis.values) dimension.labels.push_back(value.label);
+    experiment.dimensions.push_back(std::move(dimension));
+  }
+  Settings shared;
+  for (std::size_t i = 0; i < cells; ++i) {
+    YamlNode cell_tree = *tree;
+    std::vector<std::size_t> labels(grid.axes.size());
+    std::size_t rest = i;
+    for (std::size_t d = grid.axes.size(); d-- > 0;) {
+      labels[d] = rest % grid.axes[d].values.size();
+      rest /= grid.axes[d].values.size();
+    }
+    for (std::size_t d = 0; d < labels.size(); ++d) {
+      for (const auto& [key, change] : grid.axes[d].values[labels[d]].changes) {
+        put(cell_tree, key, change);
+      }
+    }
+    Settings settings = default_settings();
+    Cell cell = read_cell(cell_tree, problems, settings);
+    cell.labels = std::move(labels);
+    if (!problems.none()) return fail(problems.error());
+    experiment.cells.push_back(std::move(cell));
+    if (i == 0) shared = std::move(settings);
+  }
+  auto seeds = seeds_of(shared, problems);
+  if (!seeds) return fail(seeds.error());
+  experiment.seeds = std::move(*seeds);
+  experiment.name = shared.name;
+  experiment.warm_up = shared.warm_up;
+  experiment.slo = shared.slo;
+  choose_baseline(experiment, shared, problems);
+  if (!problems.none()) return fail(problems.error());
+  if (experiment.cells.size() * experiment.seeds.size() > kRunsMax) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {} combinations of {} seeds are more than {} runs; make either "
+                            "smaller",
+                            origin, experiment.cells.size(), experiment.seeds.size(), kRunsMax));
+  }
+  return experiment;
+}
+
+Result<Experiment> load_experiment(const std::string& path, std::span<const Override> overrides) {
+  auto text = core::read_file(path, kExperimentBytesMax);
+  if (!text) return fail(text.error());
+  return parse_experiment(*text, path, overrides);
+}
+
+}  // namespace tailrace::simulate

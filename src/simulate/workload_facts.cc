@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <map>
+
+#include "tailrace/simulate/results.h"
+
+namespace tailrace::simulate {
+namespace {
+
+/// Counts of whole lengths. Beyond 65,536 each bin holds a two-hundredth of its length, so that
+/// memory stays bounded whatever a trace says.
+std::int64_t bin_of(std::int64_t length) {
+  if (length <= 65'536) return length;
+  std::int64_t step = 1;
+  while (length / step > 512) step *= 2;
+  return length / step * step;
+}
+
+class LengthCounts {
+ public:
+  void add(std::int64_t length) {
+    ++counts_[bin_of(length)];
+    ++n_;
+  }
+  /// The least length that a share of at least `p` does not exceed.
+  std::int64_t quantile(double p) const {
+    const double wanted = p * static_cast<double>(n_);
+    double seen = 0;
+    for (const auto& [length, count] : counts_) {
+      seen += static_cast<double>(count);
+      if (seen >= wanted) return length;
+    }
+    return counts_.empty() ? 0 : counts_.rbegin()->first;
+  }
+  double most_common() const {
+    std::uint64_t most = 0;
+    for (const auto& [length, count] : counts_) most = std::max(most, count);
+    return n_ > 0 ? static_cast<double>(most) / static_cast<double>(n_) : 0;
+  }
+  std::vector<std::pair<std::int64_t, std::uint64_t>> by_half_octave() const {
+    std::vector<std::pair<std::int64_t, std::uint64_t>> bins;
+    for (const auto& [length, count] : counts_) {
+      const std::int64_t least = HeatCounts::least_of(HeatCounts::row_of(length));
+      if (bins.empty() || bins.back().first != least) bins.emplace_back(least, 0);
+      bins.back().second += count;
+    }
+    return bins;
+  }
+
+ private:
+  std::map<std::int64_t, std::uint64_t> counts_;
+  std::uint64_t n_ = 0;
+};
+
+}  // namespace
+
+Result<WorkloadFacts> describe_workload(const RunSpec& spec) {
+  auto workload = make_workload(spec.workload, Rng(spec.seed));
+  if (!workload) return fail(workload.error());
+  WorkloadFacts facts;
+  LengthCounts lengths;
+  double sum = 0;
+  std::uint64_t at_cap = 0;
+  Request request;
+  while (true) {
+    auto more = (*workload)->next(request);
+    if (!more) return fail(more.error());
+    if (!*more) break;
+    if (spec.horizon_s && to_seconds(request.arrival) > *spec.horizon_s) break;
+    if (facts.requests++ == 0) facts.first_arrival = request.arrival;
+    facts.last_arrival = request.arrival;
+    lengths.add(request.output.count());
+    sum += static_cast<double>(request.output.count());
+    facts.longest = std::max(facts.longest, request.output.count());
+    if (request.output == request.cap) ++at_cap;
+  }
+  if (facts.requests == 0) return facts;
+  const auto n = static_cast<double>(facts.requests);
+  const double span = to_seconds(facts.last_arrival - facts.first_arrival);
+  if (span > 0) facts.rate = (n - 1) / span;
+  facts.mean_length = sum / n;
+  facts.p10 = static_cast<double>(lengths.quantile(0.1));
+  facts.p50 = static_cast<double>(lengths.quantile(0.5));
+  facts.p90 = static_cast<double>(lengths.quantile(0.9));
+  facts.p99 = static_cast<double>(lengths.quantile(0.99));
+  facts.at_cap = static_cast<double>(at_cap) / n;
+  facts.most_common = lengths.most_common();
+  facts.class_ends = {lengths.quantile(0.25), lengths.quantile(0.5), lengths.quantile(0.75),
+                      lengths.quantile(0.95)};
+  facts.histogram = lengths.by_half_octave();
+  return facts;
+}
+
+}  // namespace tailrace::simulate
