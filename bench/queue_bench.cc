@@ -2,8 +2,10 @@
 //
 // Push, re-key (a prediction arrives) and pop, each timed one by one, beside the plain ways to do
 // the same in the same process: std::multimap and std::set of (key, arrival, id) with an index by
-// id, keys given for free. Then every step of beta with all jobs waiting, and a dispatcher choosing
-// among 1,000 backends. The order of pops is checked against a sort before anything is printed.
+// id, keys given for free. Then every step of beta with all jobs waiting, a dispatcher choosing
+// among 1,000 backends, and what the gittins policy asks of a law: the key of a waiting job, the
+// making of a running job's AgeKey, and its key at an age. The order of pops is checked against a
+// sort, and ranks against LengthLaw's exact path, before anything is printed.
 //
 //   queue_bench [--jobs N] [--json]
 #include <fmt/core.h>
@@ -11,8 +13,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -268,6 +272,46 @@ Timing measure_dispatch(std::vector<Job> jobs, int backends) {
   return next.timing();
 }
 
+struct Ranks {
+  Timing waiting, make_age_key, age_key;
+};
+
+/// Calls are timed by tens where one is as short as a reading of the clock.
+Ranks measure_gittins(std::size_t count, std::uint64_t seed) {
+  Rng rng(seed);
+  const auto gittins = schedule::make_policy("gittins").value();
+  std::vector<Job> jobs = make_jobs(count, rng);
+  for (Job& job : jobs) job.law = any_law(rng);
+  constexpr std::size_t kTens = 10;
+  std::vector<double> waiting_ns, age_ns;
+  Series make;
+  double sum = 0;
+  const auto timed_tens = [&sum](std::vector<double>& ns, auto call) {
+    const auto start = Stopwatch::now();
+    for (std::size_t i = 0; i < kTens; ++i) sum += call(i);
+    const auto spent = Stopwatch::now() - start;
+    ns.push_back(std::chrono::duration<double, std::nano>(spent).count() / kTens);
+  };
+  for (std::size_t i = 0; i + kTens <= jobs.size(); i += kTens) {
+    timed_tens(waiting_ns, [&](std::size_t k) { return gittins->key_of(jobs[i + k]); });
+    const Job& job = jobs[i];
+    std::unique_ptr<schedule::AgeKey> key;
+    make.time([&] { key = gittins->age_key(job); });
+    // Ages as a batch has them: of any size.
+    std::int64_t ages[kTens];
+    for (auto& age : ages) age = static_cast<std::int64_t>(rng.below(2000));
+    timed_tens(age_ns, [&](std::size_t k) { return key->at(Tokens{ages[k]}); });
+    if (i % 5000 != 0) continue;
+    const auto rank = [&](Tokens age) {
+      return std::log(job.law->gittins_rank(age, job.cap, Tokens{16}));
+    };
+    if (std::abs(gittins->key_of(job) - rank(Tokens{0})) > 0.025) wrong("a waiting rank is off");
+    if (std::abs(key->at(Tokens{ages[0]}) - rank(Tokens{ages[0]})) > 0.002) wrong("a rank is off");
+  }
+  if (!std::isfinite(sum)) wrong("a key is no number");
+  return {summarize(std::move(waiting_ns)), make.timing(), summarize(std::move(age_ns))};
+}
+
 std::string json(const Timing& t) {
   return fmt::format(R"({{"median_ns":{:.0f},"p99_ns":{:.0f},"worst_ns":{:.0f}}})", t.median_ns,
                      t.p99_ns, t.worst_ns);
@@ -275,6 +319,11 @@ std::string json(const Timing& t) {
 std::string json(const Operations& o) {
   return fmt::format(R"({{"push":{},"rekey":{},"pop":{}}})", json(o.push), json(o.rekey),
                      json(o.pop));
+}
+
+std::string json(const Ranks& r) {
+  return fmt::format(R"({{"waiting_key":{},"make_age_key":{},"age_key":{}}})", json(r.waiting),
+                     json(r.make_age_key), json(r.age_key));
 }
 
 void print_row(std::string_view name, const Timing& t, std::string_view note = {}) {
@@ -319,13 +368,14 @@ int main(int argc, char** argv) {
   const Operations set = measure_plain<SetQueue>(jobs, 2);
   const Steps beta = measure_beta_steps(jobs);
   const Timing dispatch = measure_dispatch(jobs, 1000);
+  const Ranks gittins = measure_gittins(count, 5);
 
   if (as_json) {
     fmt::print(
-        R"({{"jobs":{},"queue":{},"multimap":{},"set":{},"beta_step":{},"beta_step_cpu":{},"dispatch_1000_backends":{}}})"
+        R"({{"jobs":{},"queue":{},"multimap":{},"set":{},"beta_step":{},"beta_step_cpu":{},"dispatch_1000_backends":{},"gittins":{}}})"
         "\n",
         count, json(queue), json(multimap), json(set), json(beta.wall), json(beta.cpu),
-        json(dispatch));
+        json(dispatch), json(gittins));
     return 0;
   }
   fmt::print("{} waiting jobs, policy tie; nanoseconds a call\n\n", count);
@@ -341,5 +391,8 @@ int main(int argc, char** argv) {
   print_row("step of beta, all jobs", beta.wall, worst(beta.wall));
   print_row("  of it on the processor", beta.cpu, worst(beta.cpu));
   print_row("dispatch, 1000 backends", dispatch);
+  print_row("gittins key, waiting job", gittins.waiting);
+  print_row("gittins AgeKey made", gittins.make_age_key);
+  print_row("gittins key at an age", gittins.age_key);
   return 0;
 }
