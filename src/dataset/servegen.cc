@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "dataset/trace_source.h"
 #include "tailrace/core/text.h"
@@ -176,16 +177,16 @@ class Records {
   explicit Records(std::string path) : path_(std::move(path)) {}
 
   /// A curve that is missing is passed over.
-  Result<void> add(std::uint64_t client, double at_s, std::optional<TokenCurve> prompt,
-                   std::optional<TokenCurve> output) {
+  Result<void> add(std::uint64_t client, double at_s, bool is_histogram,
+                   std::optional<TokenCurve> prompt, std::optional<TokenCurve> output) {
     if (++count_ > kRecordsMax) {
       return fail(
           ErrorCode::kResourceExhausted,
           fmt::format("{}: more than {} records of lengths; leave some out", path_, kRecordsMax));
     }
     Lengths& of = by_client_[client];
-    if (prompt) of.prompts->push_back({at_s, std::move(*prompt)});
-    if (output) of.outputs->push_back({at_s, std::move(*output)});
+    if (prompt) of.prompts->push_back({at_s, is_histogram, std::move(*prompt)});
+    if (output) of.outputs->push_back({at_s, is_histogram, std::move(*output)});
     return {};
   }
 
@@ -196,8 +197,9 @@ class Records {
                   fmt::format("{}: it holds no output lengths; give at least one", path_));
     }
     const auto sort = [](CurvesOverTime& curves) {
-      std::stable_sort(curves.begin(), curves.end(),
-                       [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
+      std::sort(curves.begin(), curves.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.at_s, a.is_histogram) < std::pair(b.at_s, b.is_histogram);
+      });
     };
     for (auto& [id, lengths] : by_client_) {
       sort(*lengths.prompts);
@@ -247,7 +249,8 @@ Result<void> read_quantiles(const std::string& path, Records& into) {
     if (!prompt_curve) return fail(prompt_curve.error());
     auto output_curve = output.read(*table);
     if (!output_curve) return fail(output_curve.error());
-    auto added = into.add(*client, *at_s, std::move(*prompt_curve), std::move(*output_curve));
+    auto added =
+        into.add(*client, *at_s, false, std::move(*prompt_curve), std::move(*output_curve));
     if (!added) return added;
   }
 }
@@ -273,8 +276,8 @@ class HistogramLines {
     std::optional<TokenCurve> prompt, output;
     if (auto ok = read("input_tokens", fields, prompt); !ok) return fail(ok.error());
     if (auto ok = read("output_tokens", fields, output); !ok) return fail(ok.error());
-    auto added =
-        into.add(static_cast<std::uint64_t>(client), at_s, std::move(prompt), std::move(output));
+    auto added = into.add(static_cast<std::uint64_t>(client), at_s, true, std::move(prompt),
+                          std::move(output));
     if (!added) return fail(added.error());
     return true;
   }

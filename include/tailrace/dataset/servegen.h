@@ -49,6 +49,7 @@ class TokenCurve {
 /// Lengths of one client's requests around a moment.
 struct TimedCurve {
   double at_s = 0;
+  bool is_histogram = false;
   TokenCurve curve;
 };
 /// In order of time; a histogram after quantiles of the same moment.
