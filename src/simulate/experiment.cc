@@ -196,6 +196,14 @@ class Assembly {
       s_.spec.workload.trace = s_.trace;
       return;
     }
+    if (!s_.servegen.arrivals.empty()) {
+      if (s_.rate || s_.load) {
+        problems_.add(s_.rate ? "workload.rate" : "workload.load",
+                      "is not of ServeGen's tables; give workload.servegen.rate_scale");
+      }
+      s_.spec.workload.servegen = s_.servegen;
+      return;
+    }
     const bool at_once = arrivals.kind == ArrivalSpec::Kind::kAtOnce;
     if (at_once && (s_.rate || s_.load)) {
       problems_.add("workload.arrivals.kind", "at-once has no rate; leave rate and load out");

@@ -20,8 +20,9 @@ constexpr double kAtOnceSpeed = 1e6;
 
 std::string rate_key(const RunSpec& spec) {
   const WorkloadSpec& workload = spec.workload;
-  return fmt::format("{} {} {}", workload.arrivals.rate,
+  return fmt::format("{} {} {} {}", workload.arrivals.rate,
                      workload.trace ? workload.trace->speed : 0.0,
+                     workload.servegen ? workload.servegen->rate_scale : 0.0,
                      spec.horizon_s ? *spec.horizon_s : -1.0);
 }
 
@@ -115,7 +116,10 @@ class Conductor {
       if (specs_[i].workload.trace) {
         number[i] = traces.of(cell.capacity_key, i);
       } else {
-        set_mean_rate(specs_[i].workload.arrivals, *cell.load * *result_.cells[i].maximum_rate);
+        WorkloadSpec& workload = specs_[i].workload;
+        // Arrivals of conversations bring several requests each.
+        const double turns = workload.sessions ? workload.sessions->turns : 1;
+        set_mean_rate(workload.arrivals, *cell.load * *result_.cells[i].maximum_rate / turns);
       }
     }
     std::vector<double> natural(traces.firsts().size());
@@ -253,6 +257,14 @@ Result<Capacity> measure_capacity(const RunSpec& given) {
   if (spec.workload.trace) {
     spec.workload.trace->speed = kAtOnceSpeed;
     spec.workload.trace->repeat = std::max<std::uint64_t>(spec.workload.trace->repeat, count);
+  }
+  if (spec.workload.servegen) spec.workload.servegen->rate_scale = kAtOnceSpeed;
+  if (spec.workload.sessions) {
+    // Conversations whose turns follow at once: all at time 0 they would never reach their second.
+    spec.workload.arrivals.kind = ArrivalSpec::Kind::kPoisson;
+    spec.workload.arrivals.rate = kAtOnceSpeed;
+    spec.workload.sessions->think_s = 0;
+    spec.workload.sessions->token_s = 0;
   }
   std::vector<double> finished;
   const auto totals = run(spec, [&](const RequestRecord& record) {

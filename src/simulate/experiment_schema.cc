@@ -177,6 +177,23 @@ void visit_trace(SchemaVisitor& v, TraceSpec& trace) {
                      "Whether answers are as long as `lengths` draws them, not as recorded."));
 }
 
+void visit_servegen(SchemaVisitor& v, ServeGenSpec& servegen) {
+  v.field(
+      text_field("arrivals", servegen.arrivals,
+                 "File of ServeGen's arrival windows: clients of a service with their rates, in "
+                 "the place of arrivals, lengths and trace (docs/traces.md)."));
+  v.field(text_field("lengths", servegen.lengths, "File of its length windows."));
+  v.field(text_field("histograms", servegen.histograms,
+                     "File of the busiest clients' histograms of lengths; may be left out."));
+  v.field(seconds_field("from", servegen.from_s, Duration{0}, kYear,
+                        "What comes earlier on the tables' clock is left out."));
+  v.field(optional_seconds_field("until", servegen.until_s, Duration{1}, kYear,
+                                 "And what comes at this time or later."));
+  v.field(real_field("rate_scale", servegen.rate_scale, 1e-6, 1e6, "Factor of every rate."));
+  v.field(
+      whole_field("cap", servegen.cap, 0, 1 << 30, "Limit of every answer; 0: its own length."));
+}
+
 void visit_sessions(SchemaVisitor& v, SessionSpec& sessions, double& turns) {
   v.field(
       real_field("turns", turns, 0, 1e6,
@@ -215,6 +232,8 @@ void visit_workload(SchemaVisitor& v, Settings& s) {
             [&] { visit_sessions(v, s.sessions, s.turns); });
   v.section("trace", "Recorded requests instead of generated ones.",
             [&] { visit_trace(v, s.trace); });
+  v.section("servegen", "Requests drawn from tables of a service's clients.",
+            [&] { visit_servegen(v, s.servegen); });
 }
 
 Field preset_field(Settings& s) {

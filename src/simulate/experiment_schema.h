@@ -32,6 +32,7 @@ struct Settings {
   PolicyPlace policy_place = PolicyPlace::kEngines;
   std::optional<Duration> waiting_bound;
   TraceSpec trace;
+  ServeGenSpec servegen;
   SessionSpec sessions;
   double turns = 0;
   RunSpec spec;
