@@ -53,7 +53,7 @@ std::optional<double> StartRanks::find(const length::LengthLaw& law, Tokens cap)
   const Place c = place_on(kLogCap, log_cap);
   double one_quantum = 0;
   double longer = 0;
-  for (const std::size_t i : {0, 1, 2, 3, 4, 5, 6, 7}) {  // the corners of the cell
+  for (std::size_t i = 0; i < 8; ++i) {  // the corners of the cell
     const std::size_t dm = i & 1, ds = (i >> 1) & 1, dc = i >> 2;
     const double share = (dm == 1 ? m.share : 1 - m.share) * (ds == 1 ? s.share : 1 - s.share) *
                          (dc == 1 ? c.share : 1 - c.share);

@@ -64,8 +64,8 @@ TEST(TieAsReleased, MeanIsCappedAt2028AndTailAt2048) {
 TEST(TieAsReleased, DrawsDependOnSeedJobAndAgeAlone) {
   EXPECT_EQ(released(7)->key_of(job(1, law(5, 1))), released(7)->key_of(job(1, law(5, 1))));
   std::set<double> keys;
-  for (const std::uint64_t seed : {1, 2}) {
-    for (const std::uint64_t id : {1, 2}) {
+  for (const std::uint64_t seed : {1u, 2u}) {
+    for (const std::uint64_t id : {1u, 2u}) {
       for (const std::int64_t attained : {0, 100}) {
         Job again = job(id, law(6, 1));
         again.attained = Tokens{attained};
