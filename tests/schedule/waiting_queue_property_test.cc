@@ -62,10 +62,10 @@ class ReferenceQueue {
     });
     const auto rest = std::find_if_not(sorted.begin(), sorted.end(),
                                        [&](const Job& job) { return overdue(job, now); });
-    std::stable_sort(rest, sorted.end(), [&](const Job& a, const Job& b) {
-      if (a.priority != b.priority) return a.priority > b.priority;
-      return policy_->key_of(a) < policy_->key_of(b);
-    });
+    const auto place = [&](const Job& job) {
+      return std::make_tuple(-job.priority, policy_->key_of(job), job.arrival, job.id);
+    };
+    std::sort(rest, sorted.end(), [&](const Job& a, const Job& b) { return place(a) < place(b); });
     std::vector<JobId> ids;
     for (const Job& job : sorted) ids.push_back(job.id);
     return ids;
