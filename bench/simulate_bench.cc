@@ -113,7 +113,7 @@ std::string generated(const Case& c) {
       continue;
     }
     const std::int64_t input = drawn(rng, 12'384, 1, 100'000);
-    const std::uint64_t conversation = rng.below(2'000);
+    const std::uint64_t conversation = rng.below(250);
     std::string ids;
     for (std::int64_t place = 0; 512 * place < input; ++place) {
       const bool shared = place < 12;
