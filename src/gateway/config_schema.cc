@@ -88,6 +88,11 @@ void visit_schedule(SchemaVisitor& v, dispatch::DispatchConfig& dispatch) {
   v.field(real_field("gittins_context_weight", options.gittins_context_weight, 0, 1000,
                      "gittins: a rank grows by this share of it per prompt token, for the memory "
                      "that the prompt holds."));
+  v.field(real_field("gittins_length_exponent", options.gittins_length_exponent, 0, 4,
+                     "gittins: an answer of L tokens counts for L^-exponent. 0: mean latency; 1: "
+                     "latency per token."));
+  v.field(real_field("gittins_prefill_weight", options.gittins_prefill_weight, 0, 1000,
+                     "gittins: what a token of the prompt costs to compute, in tokens generated."));
   v.field(
       real_field("gittins_decay", options.gittins_decay, 0.01, 1, "gittins: as decay is for tie."));
 }

@@ -11,6 +11,7 @@
 #include "schedule/job_length.h"
 #include "schedule/policies.h"
 #include "schedule/start_ranks.h"
+#include "schedule/weighted_rank.h"
 #include "tailrace/length/residual_table.h"
 
 namespace tailrace::schedule {
@@ -45,20 +46,51 @@ class TabulatedRest final : public Rest {
   length::ResidualTable table_;
 };
 
+/// Ranks by WeightedRank. One thread, as its policy.
+class WeightedRest final : public Rest {
+ public:
+  WeightedRest(const length::LengthLaw& law, Tokens cap, Tokens quantum, double exponent)
+      : cap_(cap), ranks_(law, cap, quantum, exponent) {}
+  double mean(Tokens age) const override { return left_at_most(age, cap_); }
+  double rank(Tokens age) const override { return ranks_.at(age); }
+
+ private:
+  Tokens cap_;
+  mutable WeightedRank ranks_;  // it keeps what it computes
+};
+
+/// The rank of a length that is certainly the cap.
+class WeightedCap final : public Rest {
+ public:
+  WeightedCap(Tokens cap, double exponent) : cap_(cap), exponent_(exponent) {}
+  double mean(Tokens age) const override { return left_at_most(age, cap_); }
+  double rank(Tokens age) const override {
+    if (exponent_ == 0) return mean(age);
+    const double whole = left_at_most(Tokens{0}, cap_);
+    return std::pow(mean(age) * std::pow(whole, exponent_), 1 / (1 + exponent_));
+  }
+
+ private:
+  Tokens cap_;
+  double exponent_;
+};
+
 /// Tables of laws in use, one for all jobs whose law and cap are equal.
 class SharedTables {
  public:
   using Table = std::shared_ptr<const Rest>;
 
-  Table of(const length::LengthLaw& law, Tokens cap, Tokens quantum) {
+  /// Where no equal law is in use, `make()` makes the table.
+  template <class Make>
+  Table of(const length::LengthLaw& law, Tokens cap, const Make& make) {
     const std::vector<length::Parameter> parameters = law.parameters();
     const bool told_by_parameters = law.as_binned() == nullptr && law.as_mixture() == nullptr;
-    if (!told_by_parameters) return std::make_shared<TabulatedRest>(law, cap, quantum);
+    if (!told_by_parameters) return make();
     Key key{law.family(), cap, {}};
     for (const length::Parameter& each : parameters) key.parameters.push_back(each.value);
     std::weak_ptr<const Rest>& kept = tables_[std::move(key)];
     if (Table table = kept.lock()) return table;
-    Table table = std::make_shared<TabulatedRest>(law, cap, quantum);
+    Table table = make();
     kept = table;
     if (tables_.size() >= sweep_at_) {
       std::erase_if(tables_, [](const auto& entry) { return entry.second.expired(); });
@@ -87,7 +119,8 @@ class ByRest : public Policy {
   Appraisal appraise(const Job& job) const override {
     const Tokens cap = cap_tokens(job);
     const auto rest = rest_of(job, cap);
-    return appraise_at(*rest, age_within(job.attained, cap), job.prompt_tokens);
+    return with_admission(appraise_at(*rest, age_within(job.attained, cap), job.prompt_tokens),
+                          job);
   }
   double key(const Appraisal& appraisal, MonoTime) const override {
     return std::log(appraisal.size);
@@ -97,10 +130,21 @@ class ByRest : public Policy {
  protected:
   /// Above 0 and finite, whatever the rest.
   virtual Appraisal appraise_at(const Rest& rest, Tokens age, Tokens prompt) const = 0;
+  /// Adds what it costs to admit a job that waits.
+  virtual Appraisal with_admission(const Appraisal& appraisal, const Job& job) const {
+    (void)job;
+    return appraisal;
+  }
   virtual bool protects(const Rest& rest, Tokens age) const {
     (void)rest;
     (void)age;
     return false;
+  }
+  virtual SharedTables::Table make_rest(const length::LengthLaw& law, Tokens cap) const {
+    return std::make_shared<TabulatedRest>(law, cap, quantum_);
+  }
+  virtual SharedTables::Table make_rest_without_law(Tokens cap) const {
+    return std::make_shared<UnknownRest>(cap);
   }
   Tokens quantum() const { return quantum_; }
 
@@ -108,8 +152,8 @@ class ByRest : public Policy {
   class Key;
 
   SharedTables::Table rest_of(const Job& job, Tokens cap) const {
-    if (job.law) return tables_.of(*job.law, cap, quantum_);
-    return std::make_shared<UnknownRest>(cap);
+    if (!job.law) return make_rest_without_law(cap);
+    return tables_.of(*job.law, cap, [&] { return make_rest(*job.law, cap); });
   }
 
   Tokens quantum_;
@@ -149,15 +193,17 @@ class Gittins final : public ByRest {
   explicit Gittins(const PolicyOptions& options)
       : ByRest(options.gittins_quantum),
         context_weight_(options.gittins_context_weight),
+        exponent_(options.gittins_length_exponent),
+        prefill_weight_(options.gittins_prefill_weight),
         ageing_per_second_(ageing_per_second(options.gittins_decay, options.decay_period)),
         start_ranks_(options.gittins_quantum) {}
 
   std::string_view name() const override { return "gittins"; }
 
   Appraisal appraise(const Job& job) const override {
-    if (job.attained <= Tokens{0} && job.law) {
+    if (exponent_ == 0 && job.attained <= Tokens{0} && job.law) {
       if (const auto rank = start_ranks_.find(*job.law, cap_tokens(job))) {
-        return {*rank * cost_of_token(job.prompt_tokens, Tokens{0}), 0};
+        return with_admission({*rank * cost_of_token(job.prompt_tokens, Tokens{0}), 0}, job);
       }
     }
     return ByRest::appraise(job);
@@ -169,14 +215,31 @@ class Gittins final : public ByRest {
 
   std::string explain(const Job& job) const override {
     const Appraisal appraisal = appraise(job);
-    return fmt::format("gittins: rank {:.6g} at {} tokens, quantum {} ({}); key {:.6f}",
-                       appraisal.size, job.attained.count(), quantum().count(), describe_law(job),
-                       key(appraisal, job.arrival));
+    return fmt::format(
+        "gittins: rank {:.6g} at {} tokens, quantum {}, weights length^-{:.3g} ({}); key {:.6f}",
+        appraisal.size, job.attained.count(), quantum().count(), exponent_, describe_law(job),
+        key(appraisal, job.arrival));
   }
 
  private:
   Appraisal appraise_at(const Rest& rest, Tokens age, Tokens prompt) const override {
-    return {rest.rank(age) * cost_of_token(prompt, age), 0};
+    return {rest.rank(age) * std::pow(cost_of_token(prompt, age), 1 / (1 + exponent_)), 0};
+  }
+  /// The context to compute is service too, before the first token.
+  Appraisal with_admission(const Appraisal& appraisal, const Job& job) const override {
+    const Tokens attained = std::max(Tokens{0}, job.attained);
+    // What a preemption threw away is computed again: the cache is not counted upon then.
+    const Tokens cached = attained > Tokens{0} ? Tokens{0} : job.cached_tokens;
+    const Tokens context = std::max(Tokens{0}, job.prompt_tokens - cached) + attained;
+    const double cost = prefill_weight_ * static_cast<double>(context.count());
+    return {appraisal.size * std::pow(1 + cost / appraisal.size, 1 / (1 + exponent_)), 0};
+  }
+  SharedTables::Table make_rest(const length::LengthLaw& law, Tokens cap) const override {
+    if (exponent_ == 0) return ByRest::make_rest(law, cap);
+    return std::make_shared<WeightedRest>(law, cap, quantum(), exponent_);
+  }
+  SharedTables::Table make_rest_without_law(Tokens cap) const override {
+    return std::make_shared<WeightedCap>(cap, exponent_);
   }
   /// Of the next one: what it computes, and what the context before it occupies meanwhile.
   double cost_of_token(Tokens prompt, Tokens age) const {
@@ -185,6 +248,8 @@ class Gittins final : public ByRest {
   }
 
   double context_weight_;
+  double exponent_;
+  double prefill_weight_;
   double ageing_per_second_;
   mutable StartRanks start_ranks_;  // a cache: what it answers does not depend on its state
 };

@@ -24,6 +24,13 @@ Result<void> check_batch(const PolicyOptions& o) {
   if (!(o.gittins_context_weight >= 0 && std::isfinite(o.gittins_context_weight))) {
     return fail(rejected("gittins_context_weight", o.gittins_context_weight, "0 or more"));
   }
+  if (!(o.gittins_length_exponent >= 0 && o.gittins_length_exponent <= 4)) {
+    return fail(
+        rejected("gittins_length_exponent", o.gittins_length_exponent, "a number from 0 to 4"));
+  }
+  if (!(o.gittins_prefill_weight >= 0 && std::isfinite(o.gittins_prefill_weight))) {
+    return fail(rejected("gittins_prefill_weight", o.gittins_prefill_weight, "0 or more"));
+  }
   if (!(o.gittins_decay > 0 && o.gittins_decay <= 1)) {
     return fail(
         rejected("gittins_decay", o.gittins_decay, "a number above 0, at most 1 (1: no ageing)"));

@@ -338,6 +338,12 @@ void visit_policy_options(SchemaVisitor& v, schedule::PolicyOptions& o) {
                        "gittins: least service that a rank reckons with, tokens."));
   v.field(real_field("gittins_context_weight", o.gittins_context_weight, 0, 1e6,
                      "gittins: what a token of context adds to the cost of the next one."));
+  v.field(real_field("gittins_length_exponent", o.gittins_length_exponent, 0, 4,
+                     "gittins: an answer of L tokens counts for L^-exponent. 0: mean latency; 1: "
+                     "latency per token."));
+  v.field(real_field("gittins_prefill_weight", o.gittins_prefill_weight, 0, 1e6,
+                     "gittins: what computing a token of context costs at admission, in tokens "
+                     "generated."));
   v.field(real_field("gittins_decay", o.gittins_decay, 1e-6, 1, "gittins: as `decay`."));
   v.field(duration_field("ssjf_starving_wait", o.ssjf_starving_wait, Duration{0}, kYear,
                          "ssjf: the oldest goes first once it has waited so long,"));
@@ -382,10 +388,17 @@ void visit_policy(SchemaVisitor& v, Settings& s) {
 void visit_preemption(SchemaVisitor& v, schedule::PreemptionOptions& o) {
   v.field(flag_field("enabled", o.enabled,
                      "Whether an age-aware policy in the engines may send running requests back."));
-  v.field(whole_field("review_iterations", o.review_iterations, 1, 1'000'000,
-                      "Iterations from one review of the batch to the next."));
-  v.field(whole_field("max_per_job", o.max_per_job, 0, 1'000'000,
-                      "Times that reviews send one request back at most."));
+  v.field(optional_count_field("review_iterations", o.review_iterations, 1, 1'000'000,
+                               "Iterations from one review of the batch to the next. auto, here "
+                               "and below: what suits the policy; 8 for gittins."));
+  v.field(optional_count_field("max_per_job", o.max_per_job, 0, 1'000'000,
+                               "A request preempted so often stays in the batch. 1 for gittins."));
+  v.field(optional_real_field("hysteresis", o.hysteresis, 1e-3, 1,
+                              "A waiting request displaces one only if its rank is below this "
+                              "share of the other's. 0.2 for gittins."));
+  v.field(optional_count_field("quantum", o.quantum, 1, 1'000'000,
+                               "Tokens that a request generates before it may be displaced. 16 "
+                               "for gittins."));
 }
 
 void visit_front(SchemaVisitor& v, FrontSpec& front) {

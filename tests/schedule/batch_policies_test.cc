@@ -166,10 +166,24 @@ TEST(Elis, NeverCountsBelowOneToken) {
   EXPECT_DOUBLE_EQ(elis->key_of(job(about(30), 49)), 0);
 }
 
+/// A waiting job owes the computation of its context, a running one does not.
+const PolicyOptions kFreeAdmission = [] {
+  PolicyOptions options;
+  options.gittins_prefill_weight = 0;
+  return options;
+}();
+/// And gittins ranks by tokens alone.
+const PolicyOptions kPlain = [] {
+  PolicyOptions options = kFreeAdmission;
+  options.gittins_length_exponent = 0;
+  options.gittins_decay = 1;
+  return options;
+}();
+
 TEST(BatchPolicies, AgeKeysAgreeWithTheKeyOfAJobThatHasAttainedAsMuch) {
   for (const auto name : {"gittins", "trail", "elis", "las", "mlfq"}) {
     for (const double sigma : {0.05, 0.3, 0.75, 1.5}) {
-      const auto p = policy(name);
+      const auto p = policy(name, kFreeAdmission);
       const auto key = p->age_key(job(law(5, sigma), 0, seconds(7)));
       for (const std::int64_t age : {0, 1, 15, 16, 50, 64, 99, 500, 1024, 2040, 2047, 5000}) {
         // Gittins takes the rank of what has not begun from a grid.
@@ -183,7 +197,7 @@ TEST(BatchPolicies, AgeKeysAgreeWithTheKeyOfAJobThatHasAttainedAsMuch) {
 
 TEST(BatchPolicies, JobWithoutLawHasItsWholeCapLeft) {
   for (const auto name : {"gittins", "elis"}) {
-    const auto p = policy(name);
+    const auto p = policy(name, kPlain);
     const auto key = p->age_key(job(std::nullopt));
     for (const std::int64_t age : {0, 50, 1000, 2000}) {
       const double left = std::log(static_cast<double>(2048 - age));

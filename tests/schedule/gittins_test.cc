@@ -30,7 +30,16 @@ Job job(std::optional<length::LengthLaw> law, std::int64_t attained = 0, Duratio
   return job;
 }
 
-std::unique_ptr<Policy> gittins(const PolicyOptions& options = {}) {
+/// The textbook rank: every wait counts alike, admission is free, nothing ages.
+PolicyOptions plain() {
+  PolicyOptions options;
+  options.gittins_length_exponent = 0;
+  options.gittins_prefill_weight = 0;
+  options.gittins_decay = 1;
+  return options;
+}
+
+std::unique_ptr<Policy> gittins(const PolicyOptions& options = plain()) {
   return make_policy("gittins", options).value();
 }
 
@@ -57,7 +66,7 @@ TEST(Gittins, RanksAreThoseOfTheReferenceVectors) {
   if (!std::filesystem::exists(file)) {
     GTEST_SKIP() << "no shared reference vectors; set TAILRACE_SHARED";
   }
-  PolicyOptions options;
+  PolicyOptions options = plain();
   options.gittins_quantum = Tokens{1};  // theirs
   const auto policy = gittins(options);
   simdjson::dom::parser parser;
@@ -77,7 +86,7 @@ TEST(Gittins, RanksAreThoseOfTheReferenceVectors) {
 }
 
 TEST(Gittins, QuantumKeepsAWideLawFromBeingRankedByItsChanceToEndAtOnce) {
-  PolicyOptions options;
+  PolicyOptions options = plain();
   options.gittins_quantum = Tokens{1};
   const double by_one_token = rank(*gittins(options), job(law(5, 1)));
   EXPECT_NEAR(by_one_token, 189.5702435, 0.01 * 189.6);
@@ -96,7 +105,7 @@ TEST(Gittins, RunningJobIsOvertakenOnceItHasOutlivedItsLaw) {
 TEST(Gittins, AgeKeyAgreesWithTheKeyOfAJobThatHasAttainedAsMuch) {
   for (const double sigma : {0.05, 0.3, 0.75, 1.5}) {
     for (const double weight : {0.0, 0.001}) {
-      PolicyOptions options;
+      PolicyOptions options = plain();
       options.gittins_context_weight = weight;
       const auto policy = gittins(options);
       const auto key = policy->age_key(job(law(5, sigma), 0, seconds(7)));
@@ -138,7 +147,7 @@ TEST(Gittins, AgesBeyondTheCapCountAsTheLastToken) {
 TEST(Gittins, ArrivalCountsOnlyWhereRanksDecay) {
   EXPECT_EQ(gittins()->key_of(job(law(5, 0.5), 0, seconds(0))),
             gittins()->key_of(job(law(5, 0.5), 0, seconds(1000))));
-  PolicyOptions options;
+  PolicyOptions options = plain();
   options.gittins_decay = 0.5;
   options.decay_period = seconds(10);
   const auto policy = gittins(options);
@@ -148,12 +157,37 @@ TEST(Gittins, ArrivalCountsOnlyWhereRanksDecay) {
 }
 
 TEST(Gittins, ContextWeightMultipliesTheRankByWhatATokenOccupies) {
-  PolicyOptions options;
+  PolicyOptions options = plain();
   options.gittins_context_weight = 0.01;
   const auto weighted = gittins(options);
   EXPECT_NEAR(rank(*weighted, job(law(5, 0.5))) / rank(*gittins(), job(law(5, 0.5))), 1 + 3, 1e-9);
   EXPECT_NEAR(rank(*weighted, job(law(5, 0.5), 100)) / rank(*gittins(), job(law(5, 0.5), 100)),
               1 + 4, 1e-9);
+}
+
+TEST(Gittins, ContextToBeComputedIsServiceBeforeTheFirstToken) {
+  PolicyOptions options = plain();
+  options.gittins_prefill_weight = 0.5;
+  const auto policy = gittins(options);
+  EXPECT_NEAR(rank(*policy, job(law(5, 0.5))) - rank(*gittins(), job(law(5, 0.5))), 150, 1e-6);
+  Job cached = job(law(5, 0.5));
+  cached.cached_tokens = Tokens{200};
+  EXPECT_NEAR(rank(*policy, cached) - rank(*gittins(), cached), 50, 1e-6);
+  // A preempted job computes what it has generated as well; a running one owes nothing.
+  EXPECT_NEAR(rank(*policy, job(law(5, 0.5), 100)) - rank(*gittins(), job(law(5, 0.5), 100)), 200,
+              1e-6);
+  EXPECT_NEAR(policy->age_key(job(law(5, 0.5)))->at(Tokens{100}),
+              gittins()->key_of(job(law(5, 0.5), 100)), 2e-3);
+}
+
+TEST(Gittins, LengthExponentPutsShortAnswersBeforeOldOnesWithAsMuchLeft) {
+  PolicyOptions options = plain();
+  options.gittins_length_exponent = 1;
+  const auto policy = gittins(options);
+  const Job almost_done = job(law(std::log(1000), 0.02), 900);
+  const Job fresh = job(law(std::log(150), 0.02));
+  EXPECT_LT(gittins()->key_of(almost_done), gittins()->key_of(fresh));
+  EXPECT_GT(policy->key_of(almost_done), policy->key_of(fresh));
 }
 
 TEST(Gittins, ExplainsRankAgeAndQuantum) {
@@ -165,7 +199,7 @@ TEST(Gittins, ExplainsRankAgeAndQuantum) {
 
 TEST(Gittins, OptionsOutOfRangeAreNamed) {
   const auto message = [](auto change) {
-    PolicyOptions options;
+    PolicyOptions options = plain();
     change(options);
     const auto result = make_policy("gittins", options);
     return result ? std::string("accepted") : result.error().message;
@@ -175,6 +209,10 @@ TEST(Gittins, OptionsOutOfRangeAreNamed) {
   EXPECT_THAT(message([](auto& o) { o.gittins_context_weight = -1; }),
               HasSubstr("gittins_context_weight"));
   EXPECT_THAT(message([](auto& o) { o.gittins_decay = 0; }), HasSubstr("gittins_decay"));
+  EXPECT_THAT(message([](auto& o) { o.gittins_length_exponent = -1; }),
+              HasSubstr("gittins_length_exponent"));
+  EXPECT_THAT(message([](auto& o) { o.gittins_prefill_weight = -1; }),
+              HasSubstr("gittins_prefill_weight"));
   EXPECT_EQ(message([](auto&) {}), "accepted");
 }
 

@@ -64,6 +64,8 @@ PolicyOptions any_options() {
   PolicyOptions options;
   options.gittins_quantum = Tokens{*rc::gen::element<std::int64_t>(1, 16, 32)};
   options.gittins_context_weight = *rc::gen::element(0.0, 1e-3);
+  options.gittins_length_exponent = *rc::gen::element(0.0, 0.7);
+  options.gittins_prefill_weight = 0;  // a waiting job owes its prefill, a running one does not
   options.gittins_decay = *rc::gen::element(1.0, 0.9);
   options.uncapped_mean = *rc::gen::arbitrary<bool>();
   options.ltr_preemptive = *rc::gen::arbitrary<bool>();
@@ -129,6 +131,8 @@ RC_GTEST_PROP(PolicyProperty, WhatIsLeftLiesBetweenOneTokenAndTheCap, ()) {
   job.attained = Tokens{*rc::gen::inRange<std::int64_t>(0, job.cap.count())};
   PolicyOptions options;
   options.gittins_quantum = Tokens{1};
+  options.gittins_length_exponent = 0;
+  options.gittins_decay = 1;
   const auto left = [&](std::string_view name) {
     return std::exp(make_policy(name, options).value()->age_key(job)->at(job.attained));
   };

@@ -48,7 +48,13 @@ struct PolicyOptions {
   /// gittins: what a token of context adds to the cost of the next one. A rank is multiplied by
   /// 1 + weight · (prompt + attained); 0: memory costs nothing.
   double gittins_context_weight = 0;
-  double gittins_decay = 1;  ///< gittins: as `decay`; 1, the default, switches ageing off
+  /// gittins: the wait for an answer of L tokens counts for L^−exponent. 0: the Gittins rank, which
+  /// is for mean latency; 1: for latency per token. docs/beyond-tie.md tells what lies between.
+  double gittins_length_exponent = 0.7;
+  /// gittins: what computing a token of context at a job's admission costs, in tokens generated. A
+  /// preempted job's context counts again, its answer so far included.
+  double gittins_prefill_weight = 0.3;
+  double gittins_decay = 0.835;  ///< gittins: as `decay`; 1 switches ageing off
 
   /// ssjf: the longest-waiting job goes first once it has waited so long, or so many times what it
   /// is expected to run for at `ssjf_token_time` a token.
