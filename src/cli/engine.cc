@@ -6,11 +6,13 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/presets.h"
 #include "tailrace/core/log.h"
 #include "tailrace/core/open_files.h"
 #include "tailrace/core/text.h"
 #include "tailrace/emulator/emulator.h"
 #include "tailrace/engine/presets.h"
+#include "tailrace/engine/profile.h"
 
 namespace tailrace::cli {
 namespace {
@@ -35,38 +37,11 @@ int usage_error(std::string_view message) {
   return kExitUsage;
 }
 
-void list_presets(bool json) {
-  if (!json) {
-    fmt::print("{:<14} {:>8} {:>9} {:>9} {:>6} {:>9} {:>11} {:>11}  {}\n", "name", "alpha_ms",
-               "beta_ms", "gamma_ms", "knee", "max_seqs", "max_tokens", "kv_tokens", "what");
-  }
-  bool first = true;
-  for (const engine::Preset& p : engine::presets()) {
-    const auto& c = p.config;
-    if (json) {
-      fmt::print(
-          "{}{{\"name\":\"{}\",\"description\":\"{}\",\"alpha_ms\":{},\"beta_ms\":{},"
-          "\"gamma_ms\":{},\"knee_tokens\":{},\"max_num_seqs\":{},\"max_batched_tokens\":{},"
-          "\"kv_tokens\":{}}}",
-          first ? "{\"presets\":[" : ",", p.name, p.description, c.cost.alpha_ms, c.cost.beta_ms,
-          c.cost.gamma_ms, c.cost.knee_tokens, c.max_num_seqs, c.max_batched_tokens,
-          c.usable_blocks() * c.block_tokens);
-    } else {
-      fmt::print("{:<14} {:>8} {:>9} {:>9} {:>6} {:>9} {:>11} {:>11}  {}\n", p.name,
-                 c.cost.alpha_ms, c.cost.beta_ms, c.cost.gamma_ms, c.cost.knee_tokens,
-                 c.max_num_seqs, c.max_batched_tokens, c.usable_blocks() * c.block_tokens,
-                 p.description);
-    }
-    first = false;
-  }
-  if (json) fmt::print("]}}\n");
-}
-
 Result<void> apply_preset(Options& options) {
-  auto preset = engine::find_preset(options.preset);
-  if (!preset) return fail(preset.error());
+  auto profile = engine::find_profile(options.preset);
+  if (!profile) return fail(profile.error());
   engine::EngineConfig& engine = options.config.engine;
-  engine = preset->config;
+  engine = profile->config;
   if (options.alpha_ms) engine.cost.alpha_ms = *options.alpha_ms;
   if (options.beta_ms) engine.cost.beta_ms = *options.beta_ms;
   if (options.gamma_ms) engine.cost.gamma_ms = *options.gamma_ms;
@@ -132,7 +107,10 @@ void add_engine(CLI::App& app, int& exit_code) {
       "Example: tailrace engine --preset h100-8b --max-num-seqs 32 --time-scale 10 --port 8000");
   auto options = std::make_shared<Options>();
   emulator::EmulatorConfig& config = options->config;
-  command->add_option("--preset", options->preset, "Engine preset: times, slots and memory")
+  command
+      ->add_option(
+          "--preset", options->preset,
+          "Engine by name (see `tailrace presets`), or a profile's file that ends in .yaml")
       ->capture_default_str();
   command->add_flag("--list-presets", options->list_presets, "List the presets and exit");
   command->add_flag("--json", options->json, "With --list-presets: one JSON document");
@@ -181,7 +159,7 @@ void add_engine(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->callback([options, &exit_code] {
     if (options->list_presets) {
-      list_presets(options->json);
+      print_presets(options->json);
     } else {
       exit_code = serve(*options);
     }

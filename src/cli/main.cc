@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "cli/commands.h"
 #include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
+#include "tailrace/core/words.h"
 
 namespace {
 
@@ -29,36 +29,14 @@ bool names_no_command(const CLI::App& app, std::string_view word) {
                       [&](const CLI::App* command) { return command->get_name() == word; });
 }
 
-/// How many characters to add, drop or replace between the two.
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 /// The known flag that `typed` most likely meant, or an empty text.
 std::string nearest_flag(const CLI::App& command, std::string_view typed) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(2, typed.size() / 3) + 1;
+  std::vector<std::string> flags;
   for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
-      const std::string flag = "--" + name;
-      const std::size_t distance = edits(typed, flag);
-      if (distance < least) {
-        least = distance;
-        best = flag;
-      }
-    }
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
   }
-  return best;
+  return std::string(
+      tailrace::core::nearest_word(typed, {flags.begin(), flags.end()}).value_or(""));
 }
 
 /// One line that names the command, what is wrong with its arguments, and where to look.
@@ -125,6 +103,7 @@ int main(int argc, char** argv) {
   add_explain(app, exit_code);
   add_predict(app, exit_code);
   add_engine(app, exit_code);
+  add_presets(app, exit_code);
   add_load(app, exit_code);
   add_evaluate(app, exit_code);
   add_fit(app, exit_code);

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "engine/support/engines.h"
-#include "tailrace/engine/presets.h"
 
 namespace tailrace::engine {
 namespace {
@@ -131,14 +130,6 @@ TEST(EngineConfig, NamesTheFieldThatIsWrong) {
   config = {};
   config.max_num_seqs = 0;
   EXPECT_NE(config.check().error().message.find("max_num_seqs"), std::string::npos);
-}
-
-TEST(Presets, AreAllUsableAndFoundByName) {
-  for (const Preset& preset : presets()) {
-    EXPECT_TRUE(preset.config.check()) << preset.name;
-    EXPECT_EQ(find_preset(preset.name)->name, preset.name);
-  }
-  EXPECT_NE(find_preset("b200").error().message.find("h100-8b"), std::string::npos);
 }
 
 }  // namespace

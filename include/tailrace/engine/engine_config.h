@@ -27,6 +27,8 @@ struct IterationCost {
 
   /// At least 1 ns, so that time advances.
   Duration of(Tokens batch_tokens, Tokens kv_tokens, std::int64_t sequences) const;
+
+  friend bool operator==(const IterationCost&, const IterationCost&) = default;
 };
 
 /// IterationCost for a batch of a given size: what it still depends on is its context. Gives the
@@ -74,6 +76,8 @@ struct EngineConfig {
 
   /// Errors: kInvalidArgument naming the field, its value and what it may be.
   Result<void> check() const;
+
+  friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
 
 }  // namespace tailrace::engine

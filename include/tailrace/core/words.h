@@ -1,0 +1,14 @@
+// Which word did somebody mean who misspelt one?
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace tailrace::core {
+
+/// Which of `known` was most likely meant; nothing if none is near.
+std::optional<std::string_view> nearest_word(std::string_view typed,
+                                             const std::vector<std::string_view>& known);
+
+}  // namespace tailrace::core
