@@ -29,7 +29,11 @@ struct Options {
   emulator::EmulatorConfig config;
   // Absent: the preset's.
   std::optional<double> alpha_ms, beta_ms, gamma_ms, knee_tokens;
-  std::optional<std::int64_t> max_num_seqs, max_batched_tokens, kv_tokens;
+  std::optional<std::int64_t> max_num_seqs, max_batched_tokens, max_model_len, kv_tokens, kv_blocks,
+      block_tokens, long_prefill_tokens;
+  bool prefix_caching = false;
+  std::string scheduling = "fcfs";
+  std::optional<engine::TimeFit> fit;  // of the profile's measured times
 };
 
 int usage_error(std::string_view message) {
@@ -37,19 +41,50 @@ int usage_error(std::string_view message) {
   return kExitUsage;
 }
 
+Result<void> apply_memory(const Options& options, engine::EngineConfig& engine) {
+  if (options.kv_tokens && options.kv_blocks) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--kv-tokens and --kv-blocks both say how much memory there is; give one of them");
+  }
+  std::int64_t kv_tokens = engine.usable_blocks() * engine.block_tokens;
+  if (options.kv_tokens) kv_tokens = *options.kv_tokens;
+  if (options.block_tokens) engine.block_tokens = *options.block_tokens;
+  // Checked here too, since what follows divides by it.
+  if (auto ok = engine.check(); !ok) return ok;
+  constexpr std::int64_t kMost = 1'000'000'000'000;
+  if (kv_tokens < 1 || kv_tokens > kMost) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--kv-tokens is {}; it must be from 1 to {}", kv_tokens, kMost));
+  }
+  if (options.kv_tokens || options.block_tokens) {
+    engine.kv_blocks = engine::EngineConfig::blocks_for(kv_tokens, engine.block_tokens);
+  }
+  if (options.kv_blocks) engine.kv_blocks = *options.kv_blocks;
+  return {};
+}
+
 Result<void> apply_preset(Options& options) {
   auto profile = engine::find_profile(options.preset);
   if (!profile) return fail(profile.error());
   engine::EngineConfig& engine = options.config.engine;
   engine = profile->config;
+  options.fit = profile->fit;
   if (options.alpha_ms) engine.cost.alpha_ms = *options.alpha_ms;
   if (options.beta_ms) engine.cost.beta_ms = *options.beta_ms;
   if (options.gamma_ms) engine.cost.gamma_ms = *options.gamma_ms;
   if (options.knee_tokens) engine.cost.knee_tokens = *options.knee_tokens;
   if (options.max_num_seqs) engine.max_num_seqs = *options.max_num_seqs;
   if (options.max_batched_tokens) engine.max_batched_tokens = *options.max_batched_tokens;
-  if (options.kv_tokens) {
-    engine.kv_blocks = engine::EngineConfig::blocks_for(*options.kv_tokens, engine.block_tokens);
+  if (options.max_model_len) engine.max_model_len = *options.max_model_len;
+  if (options.long_prefill_tokens) engine.long_prefill_tokens = *options.long_prefill_tokens;
+  if (options.prefix_caching) engine.prefix_caching = true;
+  if (auto ok = apply_memory(options, engine); !ok) return ok;
+  if (options.scheduling == "priority") {
+    options.config.scheduling = emulator::EmulatorConfig::Scheduling::kPriority;
+  } else if (options.scheduling != "fcfs") {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--scheduling-policy {} is unknown; use fcfs or priority",
+                            core::quoted(options.scheduling)));
   }
   if (!options.fault.empty()) {
     auto fault = emulator::parse_fault(options.fault);
@@ -86,6 +121,14 @@ int serve(Options options) {
                                  {"preset", options.preset},
                                  {"max_num_seqs", options.config.engine.max_num_seqs},
                                  {"time_scale", options.config.time_scale}});
+  if (options.fit) {
+    log::info("engine_times_fitted", {{"alpha_ms", options.fit->alpha_ms},
+                                      {"beta_ms", options.fit->beta_ms},
+                                      {"knee_tokens", options.fit->knee_tokens},
+                                      {"rms_error", options.fit->rms_error},
+                                      {"worst_error", options.fit->worst_error},
+                                      {"worst_tokens", options.fit->worst_tokens}});
+  }
   bool draining = false;
   loop->on_terminate([&](int) {
     if (draining) return loop->stop();  // a second signal means now
@@ -133,8 +176,19 @@ void add_engine(CLI::App& app, int& exit_code) {
   command->add_option("--max-batched-tokens", options->max_batched_tokens,
                       "Tokens per iteration, likewise");
   command->add_option("--kv-tokens", options->kv_tokens, "KV capacity in tokens, likewise");
-  command->add_option("--max-model-len", config.max_model_len, "Prompt and answer together, tokens")
+  command->add_option("--kv-blocks", options->kv_blocks,
+                      "The same in blocks, as engines log num_gpu_blocks; one is reserved");
+  command->add_option("--block-size", options->block_tokens, "Tokens in a KV block, likewise");
+  command->add_flag("--prefix-caching", options->prefix_caching,
+                    "Keep the KV blocks of prompts and share them with prompts that begin alike");
+  command->add_option("--long-prefill-tokens", options->long_prefill_tokens,
+                      "Most tokens of one prompt in an iteration; 0: no limit of its own");
+  command
+      ->add_option("--scheduling-policy", options->scheduling,
+                   "fcfs, or priority: by the request's \"priority\", lower first")
       ->capture_default_str();
+  command->add_option("--max-model-len", options->max_model_len,
+                      "Prompt and answer together, tokens, instead of the preset's");
   command
       ->add_option("--max-queue", config.queued_max,
                    "Running and waiting sequences together; 503 beyond")

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "emulator/wire.h"
@@ -43,7 +44,8 @@ class Answer {
   bool all_generated() const { return generated_ == total_; }
   std::int64_t generated() const { return generated_; }
 
-  Duration queued{0};  ///< until the iteration of the first token began; set by the owner
+  std::optional<MonoTime> admitted;     ///< first choice in the batch; set by the owner
+  std::optional<MonoTime> first_token;  ///< of any choice; set by the owner
   bool queued_for_flush = false;  ///< the owner's mark, so that an answer is flushed once a turn
 
  private:

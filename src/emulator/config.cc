@@ -44,7 +44,6 @@ Result<void> EmulatorConfig::check() const {
   if (!std::isfinite(time_scale) || time_scale < 1e-3 || time_scale > 1e6) {
     return bad("time scale", time_scale, "from 0.001 to 1000000");
   }
-  if (max_model_len < 2) return bad("max_model_len", max_model_len, "at least 2");
   if (queued_max < 1) return bad("max queue", queued_max, "at least 1");
   if (model.empty()) return bad("model", "empty", "a name");
   if (!std::isfinite(lengths.mu)) return bad("length mu", lengths.mu, "finite");

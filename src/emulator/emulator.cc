@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/admission_watch.h"
 #include "emulator/answer.h"
 #include "emulator/engine_driver.h"
 #include "emulator/engine_metrics.h"
@@ -53,9 +54,9 @@ class Server final : public Emulator, private TokenSink {
   Server(net::EventLoop& loop, const EmulatorConfig& config)
       : loop_(loop),
         config_(config),
-        core_(config.engine),
+        core_(config.engine, make_scheduler(config.scheduling)),
         driver_(loop, core_, config.time_scale, *this),
-        metrics_(config.model) {}
+        metrics_(config.model, config.engine) {}
 
   Result<void> listen(net::Network& network) {
     auto server = net::HttpServer::listen(
@@ -78,6 +79,14 @@ class Server final : public Emulator, private TokenSink {
   }
 
  private:
+  std::unique_ptr<engine::BatchScheduler> make_scheduler(EmulatorConfig::Scheduling scheduling) {
+    auto line = scheduling == EmulatorConfig::Scheduling::kPriority
+                    ? engine::make_priority_scheduler()
+                    : engine::make_fcfs_scheduler();
+    return std::make_unique<AdmissionWatch>(
+        std::move(line), [this](engine::SequenceId id, MonoTime at) { on_admitted(id, at); });
+  }
+
   // Requests ------------------------------------------------------------------------------------
 
   void on_request(ExchangePtr exchange) {
@@ -91,7 +100,7 @@ class Server final : public Emulator, private TokenSink {
     if (method != "GET" && method != "HEAD") return refuse_method(*exchange, "GET");
     if (path == "/v1/models") {
       return respond_json(*exchange, 200,
-                          models_body(config_.model, created(), config_.max_model_len));
+                          models_body(config_.model, created(), config_.engine.max_model_len));
     }
     if (path == "/metrics") {
       return exchange->respond(
@@ -120,7 +129,8 @@ class Server final : public Emulator, private TokenSink {
         if (body.error().code == ErrorCode::kCancelled) return;
         return refuse(*exchange, status_of(body.error()), "BadRequestError", body.error().message);
       }
-      auto request = parse_generation_request(*body, chat);
+      auto request = parse_generation_request(
+          *body, chat, config_.engine.prefix_caching ? config_.engine.block_tokens : 0);
       if (!request) {
         return refuse(*exchange, 400, "BadRequestError", request.error().message);
       }
@@ -142,6 +152,13 @@ class Server final : public Emulator, private TokenSink {
       return refuse(*exchange, request.fault.status, "EmulatedFault",
                     "refused because emulator_fault asked for it");
     }
+    if (request.priority != 0 && config_.scheduling == EmulatorConfig::Scheduling::kFcfs) {
+      return refuse(
+          *exchange, 400, "BadRequestError",
+          fmt::format("priority is {}, but this engine serves first come, first served; "
+                      "leave it out or start the engine with --scheduling-policy priority",
+                      request.priority));
+    }
     const engine::EngineState state = core_.state();
     if (state.running + state.waiting + static_cast<std::size_t>(request.n) > config_.queued_max) {
       metrics_.refused();
@@ -154,13 +171,13 @@ class Server final : public Emulator, private TokenSink {
   }
 
   Result<std::int64_t> answer_cap(const GenerationRequest& request) const {
-    const std::int64_t room = config_.max_model_len - request.prompt_tokens;
+    const std::int64_t room = config_.engine.max_model_len - request.prompt_tokens;
     const std::int64_t wanted = request.max_tokens.value_or(1);
     if (wanted > room) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("This model's maximum context length is {} tokens. However, you "
                               "requested {} tokens ({} in the prompt, {} in the completion).",
-                              config_.max_model_len, request.prompt_tokens + wanted,
+                              config_.engine.max_model_len, request.prompt_tokens + wanted,
                               request.prompt_tokens, wanted));
     }
     return request.max_tokens.value_or(room);
@@ -191,8 +208,10 @@ class Server final : public Emulator, private TokenSink {
   Result<void> queue_sequences(std::uint64_t id, const GenerationRequest& request,
                                const std::vector<Choice>& choices) {
     for (std::size_t i = 0; i < choices.size(); ++i) {
-      auto added = driver_.add(
-          {sequence_id(id, i), Tokens(request.prompt_tokens), Tokens(choices[i].tokens)});
+      engine::SequenceSpec sequence{sequence_id(id, i), Tokens(request.prompt_tokens),
+                                    Tokens(choices[i].tokens), request.priority};
+      sequence.prefix = {request.prefix_ids, config_.engine.block_tokens};
+      auto added = driver_.add(sequence);
       if (added) continue;
       abort_sequences(id, i);
       return added;
@@ -218,6 +237,12 @@ class Server final : public Emulator, private TokenSink {
   void on_iteration(const engine::Iteration& iteration) override {
     iteration_ = iteration;
     metrics_.iteration(iteration.batch_tokens.count());
+  }
+
+  void on_admitted(engine::SequenceId sequence, MonoTime at) {
+    const auto found = answers_.find(sequence.count() >> kChoiceBits);
+    if (found == answers_.end() || found->second->admitted) return;  // again, after a preemption
+    found->second->admitted = at;
   }
 
   void on_token(const engine::TokenEvent& event) override {
@@ -267,7 +292,7 @@ class Server final : public Emulator, private TokenSink {
     }
     if (answer.generated() == 0) {
       metrics_.prompt_started(answer.request().prompt_tokens);
-      answer.queued = iteration_.begins - answer.arrived();
+      answer.first_token = iteration_.ends;
     }
     metrics_.first_token(iteration_.ends - answer.arrived());
   }
@@ -275,8 +300,11 @@ class Server final : public Emulator, private TokenSink {
   void count_finished(const Answer& answer) {
     bool cut = false;
     for (const Choice& choice : answer.choices()) cut = cut || choice.cut;
+    const MonoTime admitted = *answer.admitted;
+    const MonoTime first_token = *answer.first_token;
     metrics_.finished({answer.request().prompt_tokens, answer.generated(),
-                       iteration_.ends - answer.arrived(), answer.queued, cut});
+                       iteration_.ends - answer.arrived(), admitted - answer.arrived(),
+                       first_token - admitted, iteration_.ends - first_token, cut});
   }
 
   // Ends ----------------------------------------------------------------------------------------

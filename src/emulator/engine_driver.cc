@@ -13,14 +13,18 @@ EngineDriver::EngineDriver(net::EventLoop& loop, engine::EngineCore& core, doubl
     : loop_(loop), core_(core), time_scale_(time_scale), sink_(sink), start_(loop.now()) {}
 
 MonoTime EngineDriver::emulated_now() const {
-  return MonoTime{from_seconds(to_seconds(loop_.now() - start_) * time_scale_)};
+  const Duration real = loop_.now() - start_;
+  if (time_scale_ == 1) return MonoTime{real};
+  return MonoTime{from_seconds(to_seconds(real) * time_scale_)};
 }
 
 Duration EngineDriver::to_real(Duration emulated) const {
+  if (time_scale_ == 1) return emulated;
   return from_seconds(to_seconds(emulated) / time_scale_);
 }
 
 Result<void> EngineDriver::add(const engine::SequenceSpec& spec) {
+  if (under_way_ && under_way_->ends <= emulated_now()) complete_due();
   auto added = core_.add(spec, emulated_now());
   if (added) start_if_idle();
   return added;
@@ -45,10 +49,10 @@ void EngineDriver::begin(MonoTime emulated) {
 
 void EngineDriver::wait_for_end() {
   const MonoTime due = start_ + to_real(under_way_->ends.time_since_epoch());
-  timer_ = loop_.at(due, [this] { on_due(); });
+  timer_ = loop_.at(due, [this] { complete_due(); });
 }
 
-void EngineDriver::on_due() {
+void EngineDriver::complete_due() {
   const MonoTime now = emulated_now();
   lag_.last = to_real(std::max(Duration{0}, now - under_way_->ends));
   lag_.max = std::max(lag_.max, lag_.last);

@@ -3,8 +3,9 @@
 // The driver maps the engine's time line onto the loop's: emulated = (loop time − start) · scale. A
 // timer fires at the end of each iteration; when the loop comes late, every iteration that is due
 // is completed in that turn with the time it should have ended, and the sink is told once that the
-// turn is over, so that each stream is written once. Lateness is counted, never hidden. Loop
-// thread.
+// turn is over, so that each stream is written once. Before a sequence is added, what is due is
+// completed, so that it never joins an iteration that began before it came. Lateness is counted,
+// never hidden. Loop thread.
 #pragma once
 
 #include <memory>
@@ -47,7 +48,7 @@ class EngineDriver {
   void start_if_idle();
   void begin(MonoTime emulated);
   void wait_for_end();
-  void on_due();
+  void complete_due();
 
   net::EventLoop& loop_;
   engine::EngineCore& core_;

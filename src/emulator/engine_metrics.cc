@@ -61,6 +61,10 @@ struct EngineMetrics::Series {
   Gauge& kv = gauge(registry, "vllm:kv_cache_usage_perc", "KV cache in use, 0 to 1", labels);
   Counter& preemptions =
       counter(registry, "vllm:num_preemptions_total", "Preemptions by recomputation", labels);
+  Counter& prefix_asked = counter(registry, "vllm:prefix_cache_queries_total",
+                                  "Prompt tokens looked up in the prefix cache", labels);
+  Counter& prefix_hit = counter(registry, "vllm:prefix_cache_hits_total",
+                                "Prompt tokens found in the prefix cache", labels);
   Counter& prompt_tokens =
       counter(registry, "vllm:prompt_tokens_total", "Prompt tokens of accepted requests", labels);
   Counter& generation_tokens =
@@ -81,7 +85,16 @@ struct EngineMetrics::Series {
                                     "Emulated seconds to the end", labels, kRequestBounds);
   Histogram& queued =
       histogram(registry, "vllm:request_queue_time_seconds",
-                "Emulated seconds until the first token's iteration", labels, kRequestBounds);
+                "Emulated seconds until it first entered the batch", labels, kRequestBounds);
+  Histogram& prefill =
+      histogram(registry, "vllm:request_prefill_time_seconds",
+                "Emulated seconds from the batch to the first token", labels, kRequestBounds);
+  Histogram& decode =
+      histogram(registry, "vllm:request_decode_time_seconds",
+                "Emulated seconds from the first token to the last", labels, kRequestBounds);
+  Histogram& inference =
+      histogram(registry, "vllm:request_inference_time_seconds",
+                "Emulated seconds from the batch to the last token", labels, kRequestBounds);
   Histogram& prompt_lengths = histogram(registry, "vllm:request_prompt_tokens",
                                         "Prompt tokens of a request", labels, kLengthBounds);
   Histogram& answer_lengths = histogram(registry, "vllm:request_generation_tokens",
@@ -98,8 +111,14 @@ struct EngineMetrics::Series {
                                "Iterations that shared a turn with an earlier one", labels);
 };
 
-EngineMetrics::EngineMetrics(const std::string& model_name)
-    : series_(std::make_unique<Series>(Labels{{"engine", "0"}, {"model_name", model_name}})) {}
+EngineMetrics::EngineMetrics(const std::string& model_name, const engine::EngineConfig& config)
+    : series_(std::make_unique<Series>(Labels{{"engine", "0"}, {"model_name", model_name}})) {
+  const Labels facts{{"engine", "0"},
+                     {"block_size", std::to_string(config.block_tokens)},
+                     {"num_gpu_blocks", std::to_string(config.kv_blocks)},
+                     {"enable_prefix_caching", config.prefix_caching ? "True" : "False"}};
+  gauge(series_->registry, "vllm:cache_config_info", "The KV cache's configuration", facts).Set(1);
+}
 EngineMetrics::~EngineMetrics() = default;
 
 void EngineMetrics::prompt_started(std::int64_t prompt_tokens) {
@@ -121,6 +140,9 @@ void EngineMetrics::finished(const FinishedRequest& request) {
   (request.cut ? series_->cut : series_->stopped).Increment();
   series_->end_to_end.Observe(to_seconds(request.end_to_end));
   series_->queued.Observe(to_seconds(request.queued));
+  series_->prefill.Observe(to_seconds(request.prefill));
+  series_->decode.Observe(to_seconds(request.decode));
+  series_->inference.Observe(to_seconds(request.prefill + request.decode));
   series_->answer_lengths.Observe(static_cast<double>(request.generated_tokens));
 }
 void EngineMetrics::aborted() {
@@ -141,6 +163,8 @@ std::string EngineMetrics::text(const engine::EngineState& state, const DriverLa
   series_->lag.Set(to_seconds(lag.last));
   series_->lag_max.Set(to_seconds(lag.max));
   raise_to(series_->preemptions, state.preemptions);
+  raise_to(series_->prefix_asked, static_cast<std::uint64_t>(state.prefix_asked.count()));
+  raise_to(series_->prefix_hit, static_cast<std::uint64_t>(state.prefix_hit.count()));
   raise_to(series_->iterations, state.iterations);
   raise_to(series_->caught_up, lag.caught_up);
   return prometheus::TextSerializer().Serialize(series_->registry.Collect());

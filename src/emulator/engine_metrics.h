@@ -6,6 +6,7 @@
 #include <string>
 
 #include "emulator/engine_driver.h"
+#include "tailrace/engine/engine_config.h"
 
 namespace tailrace::emulator {
 
@@ -14,13 +15,15 @@ struct FinishedRequest {
   std::int64_t prompt_tokens = 0;
   std::int64_t generated_tokens = 0;
   Duration end_to_end{0};
-  Duration queued{0};
+  Duration queued{0};   ///< from arrival until it first entered the batch
+  Duration prefill{0};  ///< from there to its first token
+  Duration decode{0};   ///< from there to its last
   bool cut = false;
 };
 
 class EngineMetrics {
  public:
-  explicit EngineMetrics(const std::string& model_name);
+  EngineMetrics(const std::string& model_name, const engine::EngineConfig& config);
   ~EngineMetrics();
 
   void prompt_started(std::int64_t prompt_tokens);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "emulator/prompt_blocks.h"
 #include "tailrace/core/rng.h"
 #include "tailrace/core/text.h"
 
@@ -16,27 +18,37 @@ using simdjson::dom::element;
 using simdjson::dom::element_type;
 
 constexpr std::int64_t kChoicesMax = 128;
-constexpr std::int64_t kBytesPerToken = 4;
 
-/// Text of the prompt goes through here: a hash for reproducible lengths and a byte count for
-/// tokens.
+/// Text of the prompt goes through here: a hash for reproducible lengths, a byte count for tokens,
+/// and blocks for the prefix cache.
 class PromptMeter {
  public:
+  explicit PromptMeter(std::int64_t block_tokens) : blocks_(block_tokens) {}
+
   void add(std::string_view text) {
     hash_ = stable_hash(text, hash_);
     bytes_ += static_cast<std::int64_t>(text.size());
+    blocks_.add(text);
   }
   void add_id(std::int64_t id) {
     hash_ = stable_hash(fmt::format("{} ", id), hash_);
     ++tokens_;
+    blocks_.add_token(id);
   }
-  void add_tokens(std::int64_t tokens) { tokens_ += tokens; }
+  /// What a chat template writes around a message.
+  void add_template(std::int64_t tokens) {
+    tokens_ += tokens;
+    for (std::int64_t i = 0; i < tokens; ++i) blocks_.add_token(-1);
+  }
   std::uint64_t hash() const { return hash_; }
   std::int64_t tokens() const {
-    return std::max<std::int64_t>(1, tokens_ + (bytes_ + kBytesPerToken - 1) / kBytesPerToken);
+    constexpr std::int64_t kBytes = PromptBlocks::kBytesPerToken;
+    return std::max<std::int64_t>(1, tokens_ + (bytes_ + kBytes - 1) / kBytes);
   }
+  const PromptBlocks& blocks() const { return blocks_; }
 
  private:
+  PromptBlocks blocks_;
   std::uint64_t hash_ = 0;
   std::int64_t bytes_ = 0;
   std::int64_t tokens_ = 0;
@@ -100,8 +112,8 @@ Result<void> read_messages(element value, PromptMeter& meter) {
     if (message["role"].get(role) != simdjson::SUCCESS) {
       return bad("messages[].role must be a string");
     }
+    meter.add_template(kTemplateTokensPerMessage);
     meter.add(role);
-    meter.add_tokens(kTemplateTokensPerMessage);
     element content;
     if (message["content"].get(content) != simdjson::SUCCESS) continue;
     if (auto ok = read_content(content, meter); !ok) return ok;
@@ -133,7 +145,10 @@ Result<void> read_prompt(element value, PromptMeter& meter) {
 }
 
 struct Fields {
+  explicit Fields(std::int64_t block) : block_tokens(block), meter(block) {}
+
   GenerationRequest request;
+  std::int64_t block_tokens;
   PromptMeter meter;
   bool has_prompt = false;
   std::optional<std::int64_t> n;
@@ -146,6 +161,21 @@ Result<void> read_stream_options(element value, Fields& into) {
   element usage;
   if (value.is_null() || value["include_usage"].get(usage) != simdjson::SUCCESS) return {};
   return read_flag(usage, "stream_options.include_usage", into.request.include_usage);
+}
+
+Result<void> read_priority(element value, Fields& into) {
+  into.request.priority = 0;
+  if (value.is_null()) return {};
+  std::int64_t priority = 0;
+  if (value.get(priority) != simdjson::SUCCESS || priority < std::numeric_limits<int>::min() ||
+      priority > std::numeric_limits<int>::max()) {
+    return bad(
+        fmt::format("priority is {}; it must be a whole number of 32 bits, lower is more "
+                    "urgent",
+                    core::quoted(simdjson::minify(value))));
+  }
+  into.request.priority = static_cast<int>(priority);
+  return {};
 }
 
 Result<void> read_fault(element value, Fields& into) {
@@ -167,7 +197,7 @@ Result<void> read_field(std::string_view key, element value, Fields& into) {
   }
   if (key == "messages" || key == "prompt") {
     if ((key == "messages") != into.request.chat) return {};
-    into.meter = {};
+    into.meter = PromptMeter(into.block_tokens);
     into.has_prompt = true;
     return into.request.chat ? read_messages(value, into.meter) : read_prompt(value, into.meter);
   }
@@ -183,20 +213,22 @@ Result<void> read_field(std::string_view key, element value, Fields& into) {
   }
   if (key == "emulator_prompt_tokens")
     return read_count(value, key, kTokensMax, into.prompt_tokens);
+  if (key == "priority") return read_priority(value, into);
   if (key == "emulator_fault") return read_fault(value, into);
   return {};
 }
 
 }  // namespace
 
-Result<GenerationRequest> parse_generation_request(std::string_view body, bool chat) {
+Result<GenerationRequest> parse_generation_request(std::string_view body, bool chat,
+                                                   std::int64_t block_tokens) {
   simdjson::dom::parser parser;
   simdjson::dom::object document;
   if (const auto error = parser.parse(body.data(), body.size()).get(document);
       error != simdjson::SUCCESS) {
     return bad(fmt::format("the body is not a JSON object: {}", simdjson::error_message(error)));
   }
-  Fields fields;
+  Fields fields(block_tokens);
   fields.request.chat = chat;
   for (const auto& [key, value] : document) {
     if (auto ok = read_field(key, value, fields); !ok) return fail(ok.error());
@@ -208,6 +240,7 @@ Result<GenerationRequest> parse_generation_request(std::string_view body, bool c
   request.n = fields.n.value_or(1);
   request.prompt_tokens = fields.prompt_tokens.value_or(fields.meter.tokens());
   request.prompt_hash = fields.meter.hash();
+  request.prefix_ids = fields.meter.blocks().ids(request.prompt_tokens);
   // vLLM prefers the newer name where both are given.
   request.max_tokens =
       fields.max_completion_tokens ? fields.max_completion_tokens : fields.max_tokens;

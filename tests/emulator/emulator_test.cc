@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "emulator/engine_driver.h"
+#include "tailrace/core/rng.h"
 #include "tailrace/net/http_client.h"
 #include "tailrace/net/sim_network.h"
 
@@ -157,7 +158,7 @@ TEST_F(EmulatorTest, AnswersSeveralChoices) {
 
 TEST_F(EmulatorTest, RefusesAsVllmDoes) {
   config.queued_max = 2;
-  config.max_model_len = 100;
+  config.engine.max_model_len = 100;
   start();
   const auto big = chat(5, R"(,"max_tokens":100)");
   const auto broken = send("/v1/chat/completions", "{");
@@ -276,6 +277,106 @@ TEST_F(EmulatorTest, SaysHowItIs) {
   }
 }
 
+/// The value of a series without labels of its own.
+double series(const std::string& text, const std::string& name) {
+  const std::size_t at = text.find("\n" + name + "{");
+  if (at == std::string::npos) return -1;
+  return std::stod(text.substr(text.find("} ", at) + 2));
+}
+
+TEST_F(EmulatorTest, ScrapedLatenciesAreTheClientsOwn) {
+  net::SimLink instant;
+  instant.delay = Duration{0};
+  network.set_link(instant);
+  config.engine = engine::token_engine(engine::linear_cost(9.7, 0.13, 0.001, 3), 3, 64, 900);
+  config.engine.long_prefill_tokens = 20;
+  start();
+  Rng rng(52);
+  std::vector<std::unique_ptr<Reply>> replies;
+  std::vector<MonoTime> sent;
+  for (int i = 0; i < 60; ++i) {
+    loop.run_for(from_seconds(0.2 * rng.exponential()));
+    sent.push_back(loop.now());
+    replies.push_back(
+        chat(static_cast<int>(1 + rng.below(20)),
+             R"(,"stream":true,"emulator_prompt_tokens":)" + std::to_string(1 + rng.below(150))));
+  }
+  loop.run_for(std::chrono::minutes(5));
+  double ttft_s = 0, end_to_end_s = 0;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    ASSERT_TRUE(replies[i]->ended);
+    ttft_s += to_seconds(replies[i]->reads.front() - sent[i]);
+    end_to_end_s += to_seconds(replies[i]->reads.back() - sent[i]);
+  }
+  const std::string text = emulator->metrics();
+  const auto sum = [&text](const std::string& name) { return series(text, name + "_sum"); };
+  EXPECT_EQ(series(text, "vllm:time_to_first_token_seconds_count"), 60);
+  EXPECT_NEAR(sum("vllm:time_to_first_token_seconds"), ttft_s, 1e-9);
+  EXPECT_NEAR(sum("vllm:e2e_request_latency_seconds"), end_to_end_s, 1e-9);
+  EXPECT_GT(sum("vllm:request_queue_time_seconds"), 1) << "three slots are too few";
+  EXPECT_NEAR(sum("vllm:request_queue_time_seconds") + sum("vllm:request_prefill_time_seconds"),
+              ttft_s, 1e-9)
+      << "time to first token begins with the arrival and includes the queue";
+  EXPECT_NEAR(sum("vllm:request_queue_time_seconds") + sum("vllm:request_inference_time_seconds"),
+              end_to_end_s, 1e-9);
+  EXPECT_NEAR(sum("vllm:request_prefill_time_seconds") + sum("vllm:request_decode_time_seconds"),
+              sum("vllm:request_inference_time_seconds"), 1e-9);
+}
+
+TEST_F(EmulatorTest, SharesThePromptsThatBeginAlike) {
+  config.engine.cost.beta_ms = 1;
+  config.engine.block_tokens = 16;
+  config.engine.kv_blocks = 101;
+  config.engine.prefix_caching = true;
+  start();
+  const std::string document(16 * 4 * 10, 'd');
+  const auto ask = [&](const std::string& question) {
+    return send("/v1/completions",
+                R"({"emulator_output_tokens":2,"prompt":")" + document + question + "\"}");
+  };
+  const auto first = ask("what is it about?");
+  loop.run_for(std::chrono::seconds(2));
+  const auto second = ask("who wrote it?");
+  loop.run_for(std::chrono::seconds(2));
+  ASSERT_TRUE(first->ended && second->ended);
+  const std::string text = emulator->metrics();
+  EXPECT_EQ(series(text, "vllm:prefix_cache_hits_total"), 160);
+  EXPECT_EQ(series(text, "vllm:prefix_cache_queries_total"), 165 + 164);
+  EXPECT_NE(text.find("vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\","
+                      "engine=\"0\",num_gpu_blocks=\"101\"} 1"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(EmulatorTest, ServesByPriorityWhereItIsSetUpToAndRefusesItElsewhere) {
+  const auto with = [this](int priority) {
+    return chat(30, R"(,"stream":true,"priority":)" + std::to_string(priority));
+  };
+  start();
+  const auto refused = with(-1);
+  const auto zero = with(0);
+  loop.run_for(std::chrono::seconds(1));
+  EXPECT_EQ(refused->status, 400);
+  EXPECT_NE(refused->body.find("scheduling-policy"), std::string::npos) << refused->body;
+  EXPECT_TRUE(zero->ended);
+
+  config.listen = {"other", 8000, false};
+  config.engine.max_num_seqs = 1;
+  config.scheduling = EmulatorConfig::Scheduling::kPriority;
+  start();
+  const auto running = with(0);
+  loop.run_for(milliseconds(15));
+  const auto idle = with(5);
+  const auto urgent = with(-3);
+  loop.run_for(std::chrono::seconds(2));
+  ASSERT_TRUE(running->ended && idle->ended && urgent->ended);
+  EXPECT_LT(urgent->reads.back(), idle->reads.front());
+  EXPECT_LT(running->reads.back(), urgent->reads.front()) << "nobody in the batch makes room";
+  const auto bad = chat(1, R"(,"priority":0.5)");
+  loop.run_for(milliseconds(20));
+  EXPECT_EQ(bad->status, 400);
+}
+
 TEST_F(EmulatorTest, RefusesAConfigurationByName) {
   config.time_scale = 0;
   EXPECT_NE(Emulator::start(loop, network, config).error().message.find("time scale"),
@@ -310,6 +411,22 @@ struct Recorder final : TokenSink {
   int tokens = 0;
   int turns = 0;
 };
+
+TEST(EngineDriver, NobodyJoinsAnIterationThatBeganBeforeHeCame) {
+  net::SimLoop sim;
+  LateLoop loop(sim, milliseconds(8));
+  engine::BatchEngine core(engine::token_engine(engine::linear_cost(10.0, 0, 0, 0), 4, 100, 1000));
+  Recorder sink;
+  EngineDriver driver(loop, core, 1.0, sink);
+  ASSERT_TRUE(driver.add({engine::SequenceId(1), Tokens(1), Tokens(3)}));
+  sim.run_for(milliseconds(15));  // an iteration has ended at 10 ms, and the timer is late
+  ASSERT_TRUE(driver.add({engine::SequenceId(2), Tokens(1), Tokens(1)}));
+  EXPECT_EQ(sink.tokens, 1) << "what is due is completed first";
+  EXPECT_EQ(core.state().running, 1u);
+  EXPECT_EQ(core.state().waiting, 1u);
+  sim.run_for(std::chrono::seconds(1));
+  EXPECT_EQ(sink.tokens, 4);
+}
 
 TEST(EngineDriver, MakesUpForLateTurnsWithTheTimesThatShouldHaveBeen) {
   net::SimLoop sim;

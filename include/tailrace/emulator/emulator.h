@@ -51,8 +51,11 @@ struct EmulatorConfig {
   net::Endpoint listen{"127.0.0.1", 8000, false};
   std::string model = "emulated";
   engine::EngineConfig engine;
-  std::int64_t max_model_len = 131'072;  ///< prompt and answer together, tokens
-  double time_scale = 1;                 ///< emulated seconds per real second
+  /// Who waits behind whom: vLLM's --scheduling-policy. Under kPriority the body's "priority"
+  /// counts, lower first; under kFcfs a request that gives one other than 0 is refused.
+  enum class Scheduling { kFcfs, kPriority };
+  Scheduling scheduling = Scheduling::kFcfs;
+  double time_scale = 1;  ///< emulated seconds per real second
   /// Running and waiting sequences together (n > 1 counts n); beyond it 503, as vLLM's
   /// --max-num-queued-reqs. Never unbounded.
   std::size_t queued_max = 100'000;

@@ -1,0 +1,105 @@
+// Public reports of routers that trusted what engines had said some time ago. Names carry the
+// repository and the number.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "issues/support/given_workload.h"
+#include "tailrace/core/rng.h"
+
+namespace tailrace::simulate {
+namespace {
+
+/// Twenty requests a second, each about 1.3 s long, on four engines with room for all.
+std::vector<Request> steady_requests(int count) {
+  Rng rng(7);
+  std::vector<Request> requests;
+  double at = 0;
+  for (int i = 0; i < count; ++i) {
+    at += rng.exponential() / 20;
+    requests.push_back(request(static_cast<std::uint64_t>(i), at, 64,
+                               50 + static_cast<std::int64_t>(rng.below(100))));
+  }
+  return requests;
+}
+
+RunSpec four_engines(FrontSpec::Choice choice) {
+  RunSpec spec;
+  spec.fleet.engines = 4;
+  spec.fleet.engine.cost.alpha_ms = 13;
+  spec.fleet.engine.max_num_seqs = 64;
+  spec.front.choice = choice;
+  return spec;
+}
+
+double share_of_engine(const std::vector<RequestRecord>& records, int engine) {
+  const auto there = std::count_if(records.begin(), records.end(),
+                                   [engine](const auto& r) { return r.engine == engine; });
+  return static_cast<double>(there) / static_cast<double>(records.size());
+}
+
+// An endpoint's metrics hang at "idle", and every request is sent to it.
+TEST(GatewayApiInferenceExtension1497, APodWhoseMetricsFrozeAtIdleGetsABoundedShare) {
+  RunSpec spec = four_engines(FrontSpec::Choice::kLeastReported);
+  spec.front.staleness = std::chrono::milliseconds(50);
+  spec.front.frozen_engine = 2;
+  spec.front.corrected_reports = false;
+  const auto trusting = records_of(spec, steady_requests(600));
+  ASSERT_EQ(trusting.size(), 600u);
+  EXPECT_GT(share_of_engine(trusting, 2), 0.75) << "the report's behaviour, reproduced";
+
+  spec.front.corrected_reports = true;
+  const auto corrected = records_of(spec, steady_requests(600));
+  ASSERT_EQ(corrected.size(), 600u);
+  EXPECT_LT(share_of_engine(corrected, 2), 0.40);
+}
+
+// Polling every 50 ms from every gateway loads the engines. A router that counts what it has sent
+// and what has ended needs no report at all, so none can be old.
+TEST(GatewayApiInferenceExtension189, CountingWhatWasSentNeedsNoPolls) {
+  RunSpec spec = four_engines(FrontSpec::Choice::kLeastOutstanding);
+  const auto fresh = records_of(spec, steady_requests(300));
+  spec.front.staleness = std::chrono::hours(1);
+  spec.front.frozen_engine = 0;
+  const auto never_polled = records_of(spec, steady_requests(300));
+  ASSERT_EQ(fresh.size(), 300u);
+  ASSERT_EQ(never_polled.size(), 300u);
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    ASSERT_EQ(fresh[i].engine, never_polled[i].engine);
+    ASSERT_EQ(fresh[i].finished, never_polled[i].finished);
+  }
+  for (int engine = 0; engine < 4; ++engine) {
+    EXPECT_NEAR(share_of_engine(fresh, engine), 0.25, 0.08);
+  }
+}
+
+// No freshness in what a router reads: whoever was idle at the last report gets all requests until
+// the next one.
+TEST(Aibrix2569, AHerdDoesNotFollowOneReport) {
+  const auto most_in_one_interval = [](bool corrected) {
+    RunSpec spec = four_engines(FrontSpec::Choice::kLeastReported);
+    spec.front.staleness = std::chrono::seconds(5);
+    spec.front.corrected_reports = corrected;
+    std::map<std::pair<std::int64_t, int>, int> sent;  // by report interval and engine
+    std::map<std::int64_t, int> in_interval;
+    const auto records = records_of(spec, steady_requests(600));
+    EXPECT_EQ(records.size(), 600u);
+    for (const RequestRecord& r : records) {
+      const std::int64_t interval = r.arrival.time_since_epoch() / std::chrono::seconds(5);
+      ++sent[{interval, r.engine}];
+      ++in_interval[interval];
+    }
+    double worst = 0;
+    for (const auto& [key, count] : sent) {
+      if (in_interval[key.first] < 60) continue;  // the last one is cut short
+      worst = std::max(worst, static_cast<double>(count) / in_interval[key.first]);
+    }
+    return worst;
+  };
+  EXPECT_GT(most_in_one_interval(false), 0.95) << "the report's behaviour, reproduced";
+  EXPECT_LT(most_in_one_interval(true), 0.60);
+}
+
+}  // namespace
+}  // namespace tailrace::simulate
