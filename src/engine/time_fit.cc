@@ -129,6 +129,11 @@ Result<TimeFit> fit_iteration_times(std::span<const IterationSample> samples) {
   const double low = knees[at == 0 ? 0 : at - 1];
   const double high = knees[std::min(at + 1, knees.size() - 1)];
   best = better(best, refine(*sorted, low, high));
+  // A knee before the first sample is none: alpha says the same.
+  if (best.knee <= sorted->front().tokens) {
+    const Candidate none = fit_line(*sorted, 0);
+    if (none.squares <= best.squares + 1e-12) best = none;
+  }
 
   TimeFit fit{best.alpha, best.beta, best.knee, 0, 0, 0};
   fit.rms_error = std::sqrt(best.squares / static_cast<double>(sorted->size()));

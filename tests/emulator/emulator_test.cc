@@ -295,7 +295,7 @@ TEST_F(EmulatorTest, ScrapedLatenciesAreTheClientsOwn) {
   std::vector<std::unique_ptr<Reply>> replies;
   std::vector<MonoTime> sent;
   for (int i = 0; i < 60; ++i) {
-    loop.run_for(from_seconds(0.2 * rng.exponential()));
+    loop.run_for(from_seconds(0.05 * rng.exponential()));
     sent.push_back(loop.now());
     replies.push_back(
         chat(static_cast<int>(1 + rng.below(20)),

@@ -115,7 +115,7 @@ TEST(Profile, NamesFileLineKeyValueAndRemedyOfTheFirstFault) {
             "p.yaml:1: prefix_caching: \"maybe\" is neither true nor false");
   EXPECT_THAT(error_of("max_num_seqs: [1, 2]\n"),
               HasSubstr("p.yaml:1: max_num_seqs: must be a whole number"));
-  EXPECT_THAT(error_of("alpha_ms:\n"), HasSubstr("p.yaml:1: alpha_ms: must be a number"));
+  EXPECT_THAT(error_of("alpha_ms:\n"), HasSubstr("alpha_ms: must be a number; give one value"));
   EXPECT_THAT(error_of("preset: b200\n"), HasSubstr("p.yaml:1: preset: there is no engine preset"));
   EXPECT_THAT(error_of("kv_blocks: 5\nkv_tokens: 80\n"),
               HasSubstr("p.yaml:2: kv_tokens: stands beside kv_blocks"));
