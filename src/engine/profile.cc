@@ -11,6 +11,7 @@
 #include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
 #include "tailrace/core/words.h"
+#include "tailrace/core/yaml_tree.h"
 #include "tailrace/engine/presets.h"
 
 namespace tailrace::engine {
@@ -243,16 +244,12 @@ bool names_a_file(std::string_view word) {
 
 }  // namespace
 
-Result<Profile> read_profile(const core::YamlNode& node, std::string_view origin) {
-  return ProfileReader(node, origin).read();
-}
-
 Result<Profile> parse_profile(std::string_view yaml, std::string_view origin) {
   const auto tree = core::parse_yaml(yaml);
   if (!tree) {
     return fail(tree.error().code, fmt::format("{}:{}", origin, tree.error().message));
   }
-  return read_profile(*tree, origin);
+  return ProfileReader(*tree, origin).read();
 }
 
 Result<Profile> find_profile(const std::string& name_or_file) {

@@ -9,8 +9,7 @@
 //   prefix_caching: true
 //
 // Instead of alpha_ms, beta_ms and knee_tokens it may give `measured_ms`, a mapping from tokens in
-// an iteration to its milliseconds, to which the three are fitted (time_fit.h). An experiment's
-// engine is the same mapping, so read_profile() takes a part of a tree.
+// an iteration to its milliseconds, to which the three are fitted (time_fit.h).
 #pragma once
 
 #include <optional>
@@ -18,7 +17,6 @@
 #include <string_view>
 
 #include "tailrace/core/result.h"
-#include "tailrace/core/yaml_tree.h"
 #include "tailrace/engine/engine_config.h"
 #include "tailrace/engine/time_fit.h"
 
@@ -30,10 +28,9 @@ struct Profile {
   std::optional<TimeFit> fit;  ///< of measured_ms, where it was given
 };
 
-/// Errors, here and below: kInvalidArgument with the first thing that is wrong, as "origin:line:
+/// Errors: kInvalidArgument with the first thing that is wrong, as "origin:line:
 /// key: value … remedy": an unknown key, a wrong type, a value out of range, keys that exclude each
 /// other.
-Result<Profile> read_profile(const core::YamlNode& node, std::string_view origin);
 Result<Profile> parse_profile(std::string_view yaml, std::string_view origin);
 
 /// By the name of a preset, or from a file: a word with a slash or that ends in .yaml, .yml or
