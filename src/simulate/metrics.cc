@@ -59,6 +59,8 @@ constexpr std::array kMetrics = {
     Metric{"computed_tokens_per_s", "prompt, answer and recomputed tokens over the run's length",
            plain<&RunResult::computed_tokens_per_s>},
     Metric{"seconds", "simulated, from time 0 to the end", plain<&RunResult::seconds>},
+    Metric{"seconds_to_30_percent", "until 30 % of all that came had completed",
+           maybe<&RunResult::seconds_to_30_percent>},
     Metric{"goodput", "share of the offered that met the SLO", maybe<&RunResult::goodput>},
     Metric{"preemptions_per_request", "by memory and by review",
            plain<&RunResult::preemptions_per_request>},

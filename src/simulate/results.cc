@@ -145,6 +145,9 @@ void RunRecorder::add(const RequestRecord& record) {
 
 void RunRecorder::add_completed(const RequestRecord& record) {
   ++completed_;
+  if (10 * completed_ >= 3 * facts_.requests && !seconds_to_30_percent_) {
+    seconds_to_30_percent_ = to_seconds(*record.finished);
+  }
   if (record.preemptions > 0) ++preempted_;
   needed_tokens_ += record.prompt.count() - record.cached.count() + record.output.count() - 1;
   const double finished = to_seconds(*record.finished);
@@ -225,6 +228,7 @@ RunResult RunRecorder::result(const RunTotals& totals) const {
     r.goodput = static_cast<double>(good_) / static_cast<double>(offered_measured_);
   }
   r.rate = facts_.rate;
+  r.seconds_to_30_percent = seconds_to_30_percent_;
   r.max_wait_s = max_wait_;
   if (measured_ > 0) r.starved = static_cast<double>(starved_) / static_cast<double>(measured_);
   for (std::size_t i = 0; i < classes_.size(); ++i) {

@@ -116,6 +116,9 @@ struct RunResult {
   double waiting_at_last = 0;
   /// That share is beyond 2 % and beyond 3/√n: more than a stable queue's fluctuation.
   bool overloaded = false;
+  /// When so many had completed as are 30 % of all that came, the warm-up too: offline generation
+  /// is judged by it. Nothing if fewer completed.
+  std::optional<double> seconds_to_30_percent;
   double max_wait_s = 0;
   double starved = 0;  ///< share that waited more than 10 times as long as they then ran
   std::array<ClassMeans, kLengthClasses.size()> classes;
@@ -165,6 +168,7 @@ class RunRecorder {
   std::uint64_t offered_measured_ = 0, measured_ = 0, good_ = 0, starved_ = 0;
   std::uint64_t waiting_at_last_ = 0, preempted_ = 0, completed_ = 0;
   std::int64_t needed_tokens_ = 0;
+  std::optional<double> seconds_to_30_percent_;
   double max_wait_ = 0;
   /// Every `stride_`-th request's predicted median and length.
   std::vector<double> predicted_, realised_;
