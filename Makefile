@@ -6,6 +6,7 @@
 #   make bench      micro-benchmarks, the simulation on real traces, and the gateway beside nginx
 #   make conformance  CONFORMANCE_RUNS random workloads (1,000,000: some minutes) through the engine and the reference interpreter
 #   make gain       what scheduling by length laws brings, through real sockets (about 8 minutes on an idle machine)
+#   make tie        TIE's evaluation in simulation: each published cell beside ours (some minutes)
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
@@ -20,7 +21,7 @@ CONFORMANCE_RUNS ?= 1000000
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := build
-.PHONY: build test demo bench conformance gain lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
+.PHONY: build test demo bench conformance gain tie lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
 
 setup-core:
 	@tools/setup core
@@ -59,6 +60,9 @@ conformance: setup-core
 
 gain: build
 	@bench/scheduling_gain
+
+tie: build
+	@experiments/tie/run
 
 lint: setup-core
 	@tools/format --check
