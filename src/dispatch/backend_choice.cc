@@ -26,7 +26,11 @@ bool less_loaded(const BackendLoad& a, const BackendLoad& b) {
   return compare_ratios(a.running, a.slots, b.running, b.slots) < 0;
 }
 
+/// However little work a full one has left, it lets a job wait that another would start.
 bool less_work(const BackendLoad& a, const BackendLoad& b) {
+  const bool a_full = a.running >= a.slots;
+  const bool b_full = b.running >= b.slots;
+  if (a_full != b_full) return b_full;
   const int order = compare_ratios(a.work, a.slots, b.work, b.slots);
   return order != 0 ? order < 0 : less_loaded(a, b);
 }
@@ -57,8 +61,8 @@ std::optional<BackendChoice> find_backend_choice(std::string_view name) {
 
 std::int64_t expected_work(const schedule::Job& job) {
   const auto cap = static_cast<double>(job.cap.count());
-  if (!job.law) return std::max<std::int64_t>(1, job.cap.count());
-  return std::max<std::int64_t>(1, std::llround(job.law->capped_moments_fast(cap).mean));
+  const double tokens = job.law ? job.law->capped_moments_fast(cap).mean : cap;
+  return std::max<std::int64_t>(1, std::llround(tokens * job.slots));
 }
 
 bool BackendRule::holds_too_much(const BackendLoad& load) const {

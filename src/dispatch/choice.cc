@@ -5,14 +5,6 @@
 namespace tailrace::dispatch {
 namespace {
 
-/// The fraction of slots in use, compared without dividing; then the name.
-bool less_loaded(const Backend& a, const Backend& b) {
-  const std::int64_t left = std::int64_t{a.running} * b.spec.slots;
-  const std::int64_t right = std::int64_t{b.running} * a.spec.slots;
-  if (left != right) return left < right;
-  return a.spec.name < b.spec.name;
-}
-
 bool more_free(const Backend& a, const Backend& b) {
   if (a.free_slots() != b.free_slots()) return a.free_slots() > b.free_slots();
   return a.spec.name < b.spec.name;
@@ -24,15 +16,21 @@ bool avoids(const LiveJob& job, const Backend& backend) {
 
 /// What a pool's backends offer to one job.
 struct Offer {
-  Backend* best = nullptr;        // has room now: the least loaded
+  Backend* best = nullptr;        // has room now: the one that suits the job best
   Backend* reservable = nullptr;  // could hold the job later: the one with the most free slots
   bool large_enough = false;      // some usable backend, reserved or not, could ever hold it
 };
 
 class Round {
  public:
-  Round(const Pool& pool, std::uint64_t number, MonoTime now)
-      : pool_(pool), number_(number), now_(now) {}
+  Round(const Pool& pool, BackendChoice choice, std::uint64_t number, MonoTime now)
+      : pool_(pool), choice_(choice), number_(number), now_(now) {
+    for (const Backend* backend : pool.backends) {
+      if (!backend->usable(now)) continue;
+      load_.running += backend->running;
+      load_.slots += backend->spec.slots;
+    }
+  }
 
   bool has_room() const {
     return std::any_of(pool_.backends.begin(), pool_.backends.end(), [this](const Backend* b) {
@@ -55,12 +53,16 @@ class Round {
   template <class Allowed>
   Offer survey(const schedule::Job& job, Allowed allowed) const {
     Offer offer;
+    const BackendRule rule(choice_, job.prefix, job.slots, load_);
     for (Backend* backend : pool_.backends) {
       if (backend->spec.slots < job.slots || !backend->usable(now_) || !allowed(*backend)) continue;
       offer.large_enough = true;
       if (reserved(*backend)) continue;
       if (backend->free_slots() >= job.slots) {
-        if (offer.best == nullptr || less_loaded(*backend, *offer.best)) offer.best = backend;
+        // Backends come by name, which settles ties.
+        const bool better =
+            offer.best == nullptr || rule.better(backend->load(), offer.best->load());
+        if (better) offer.best = backend;
       } else if (offer.reservable == nullptr || more_free(*backend, *offer.reservable)) {
         offer.reservable = backend;
       }
@@ -69,15 +71,17 @@ class Round {
   }
 
   const Pool& pool_;
+  PoolLoad load_;
+  BackendChoice choice_;
   std::uint64_t number_;
   MonoTime now_;
 };
 
 }  // namespace
 
-std::optional<Choice> choose(Pool& pool, std::uint64_t round_number, MonoTime now,
-                             const std::function<const LiveJob&(JobId)>& live_job) {
-  const Round round(pool, round_number, now);
+std::optional<Choice> choose(Pool& pool, BackendChoice rule, std::uint64_t round_number,
+                             MonoTime now, const std::function<const LiveJob&(JobId)>& live_job) {
+  const Round round(pool, rule, round_number, now);
   if (pool.queue.empty() || !round.has_room()) return std::nullopt;
 
   std::optional<Choice> choice;

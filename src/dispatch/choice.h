@@ -20,7 +20,7 @@ struct Choice {
 };
 
 /// `live_job` finds the dispatcher's record of a waiting job.
-std::optional<Choice> choose(Pool& pool, std::uint64_t round, MonoTime now,
+std::optional<Choice> choose(Pool& pool, BackendChoice rule, std::uint64_t round, MonoTime now,
                              const std::function<const LiveJob&(JobId)>& live_job);
 
 }  // namespace tailrace::dispatch

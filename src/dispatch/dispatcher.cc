@@ -1,15 +1,18 @@
 #include "tailrace/dispatch/dispatcher.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "dispatch/admission.h"
 #include "dispatch/choice.h"
 #include "dispatch/state.h"
 #include "tailrace/core/check.h"
+#include "tailrace/core/rng.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::dispatch {
@@ -36,7 +39,8 @@ Event event_of(Outcome outcome) {
 }  // namespace
 
 struct Dispatcher::Impl {
-  explicit Impl(const DispatchConfig& c) : config(c), ended(c.ended_jobs_remembered) {}
+  Impl(const DispatchConfig& c, BackendChoice choice)
+      : config(c), rule(choice), ended(c.ended_jobs_remembered) {}
 
   // Pools and their load.
 
@@ -138,9 +142,20 @@ struct Dispatcher::Impl {
     return std::move(*job);
   }
 
+  /// What a running job counts for in its backend's work. Laws are asked only where a choice
+  /// depends on it.
+  void appraise(LiveJob& record) const {
+    if (rule != BackendChoice::kLeastWork) return;
+    record.backend->work -= record.work;
+    record.work = expected_work(record.job);
+    record.backend->work += record.work;
+  }
+
   void occupy(LiveJob& record, Backend& backend, MonoTime now) {
     record.backend = &backend;
     backend.running += record.job.slots;
+    backend.last_sent = ++assignments;
+    appraise(record);
     record.pool->busy_slots += record.job.slots;
     record.pool->running_jobs += 1;
     record.pool->drain.set_busy(record.pool->busy_slots, now);
@@ -151,6 +166,7 @@ struct Dispatcher::Impl {
     Backend& backend = *record.backend;
     record.backend = nullptr;
     backend.running -= record.job.slots;
+    backend.work -= std::exchange(record.work, 0);
     record.pool->busy_slots -= record.job.slots;
     record.pool->running_jobs -= 1;
     record.pool->drain.set_busy(record.pool->busy_slots, now);
@@ -199,12 +215,14 @@ struct Dispatcher::Impl {
   }
 
   DispatchConfig config;
+  BackendChoice rule;
   std::map<std::string, std::unique_ptr<Backend>, std::less<>> backends;
   std::map<std::string, std::unique_ptr<Pool>, std::less<>> pools;
   std::vector<Pool*> turns;                 ///< the pool served longest ago first
   std::unordered_map<JobId, LiveJob> live;  // looked up, never iterated
   EndedJobs ended;
   std::uint64_t rounds = 0;
+  std::uint64_t assignments = 0;
   bool draining = false;
 };
 
@@ -217,7 +235,13 @@ Result<Dispatcher> Dispatcher::make(const DispatchConfig& config) {
   if (auto policy = schedule::make_waiting_policy(config.policy, config.policy_options); !policy) {
     return fail(policy.error());
   }
-  return Dispatcher(std::make_unique<Impl>(config));
+  const std::optional<BackendChoice> choice = find_backend_choice(config.choice);
+  if (!choice) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("choice {} is not known; choose one of {}", core::quoted(config.choice),
+                            fmt::join(backend_choice_names(), ", ")));
+  }
+  return Dispatcher(std::make_unique<Impl>(config, *choice));
 }
 
 Result<void> Dispatcher::put_backend(const BackendSpec& spec, MonoTime now) {
@@ -227,6 +251,7 @@ Result<void> Dispatcher::put_backend(const BackendSpec& spec, MonoTime now) {
   if (backend == nullptr) {
     backend = impl_->backends.emplace(spec.name, std::make_unique<Backend>()).first->second.get();
     backend->spec = spec;
+    backend->identity = stable_hash(spec.name);
     impl_->join(*backend);
     return {};
   }
@@ -300,6 +325,7 @@ void Dispatcher::set_law(JobId id, const length::LengthLaw& law, MonoTime now) {
   record.notes.add(now, Event::kLawArrived);
   if (record.backend != nullptr) {
     record.job.law = law;
+    impl_->appraise(record);
   } else {
     TAILRACE_CHECK(record.pool->queue.set_law(id, law).has_value());
   }
@@ -310,7 +336,7 @@ std::optional<Assignment> Dispatcher::next(MonoTime now) {
   const auto live_job = [this](JobId id) -> const LiveJob& { return impl_->live.find(id)->second; };
   for (auto turn = impl_->turns.begin(); turn != impl_->turns.end(); ++turn) {
     Pool& pool = **turn;
-    const std::optional<Choice> choice = choose(pool, round, now, live_job);
+    const std::optional<Choice> choice = choose(pool, impl_->rule, round, now, live_job);
     if (!choice) continue;
     const JobId id = choice->job->id;
     LiveJob& record = impl_->live.find(id)->second;

@@ -16,6 +16,7 @@
 
 #include "dispatch/drain_rate.h"
 #include "dispatch/job_notes.h"
+#include "tailrace/dispatch/backend_choice.h"
 #include "tailrace/dispatch/dispatcher.h"
 
 namespace tailrace::dispatch {
@@ -27,11 +28,15 @@ struct Backend {
   bool draining = false;
   std::optional<MonoTime> backoff_until;
   std::uint64_t reserved_in = 0;  ///< the round of `next` in which a job reserved it
+  std::int64_t work = 0;          ///< of its running jobs, BackendLoad::work
+  std::uint64_t last_sent = 0;    ///< BackendLoad::last_sent
+  std::uint64_t identity = 0;     ///< a hash of its name
 
   bool usable(MonoTime now) const {
     return healthy && !draining && !(backoff_until && *backoff_until > now);
   }
   int free_slots() const { return std::max(0, spec.slots - running); }
+  BackendLoad load() const { return {running, spec.slots, work, last_sent, identity}; }
 };
 
 struct Pool {
@@ -54,6 +59,7 @@ struct LiveJob {
   Pool* pool = nullptr;
   Backend* backend = nullptr;  ///< null while it waits
   std::size_t bytes = 0;
+  std::int64_t work = 0;           ///< of Backend::work, while it runs
   schedule::Job job;               ///< valid while it runs; while it waits the queue has it
   std::vector<std::string> avoid;  ///< backends that returned it, oldest first
   Notes notes;

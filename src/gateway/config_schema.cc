@@ -1,5 +1,7 @@
 #include "gateway/config_schema.h"
 
+#include "tailrace/dispatch/backend_choice.h"
+
 namespace tailrace::gateway {
 namespace {
 
@@ -59,6 +61,12 @@ void visit_schedule(SchemaVisitor& v, dispatch::DispatchConfig& dispatch) {
   for (const auto name : schedule::policy_names()) policies.emplace_back(name, name);
   v.field(choice_field("policy", dispatch.policy, policies,
                        "Order of waiting requests; docs/policies.md tells them apart."));
+  std::vector<std::pair<std::string, std::string>> choices;
+  for (const auto name : dispatch::backend_choice_names()) choices.emplace_back(name, name);
+  v.field(choice_field("choice", dispatch.choice, choices,
+                       "Which of the backends with a free slot gets a request: the smallest share "
+                       "of its slots in use, each in turn, the fewest tokens predicted to come, or "
+                       "the one that has seen how the prompt begins, unless it holds too much."));
   v.field(
       optional_duration_field("waiting_bound", dispatch.waiting_bound, milliseconds(1), kDay,
                               "A request that has waited so long goes before all that have not, "

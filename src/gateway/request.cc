@@ -166,6 +166,7 @@ void GenerationRequest::submit(const RequestHints& hints) {
   job.law = hints.law;
   job.priority = hints.priority;
   job.slots = parsed_.slots;
+  job.prefix = parsed_.prefix;
   if (hints.deadline) job.deadline = deadline_ = now + *hints.deadline;
 
   record_->arrival = now;

@@ -17,16 +17,22 @@ namespace {
 constexpr std::size_t kKeptParserBytes = 1 << 20;  // larger bodies get a parser of their own
 constexpr std::int64_t kSlotsMax = 1 << 20;
 constexpr std::int64_t kTokensPerMessage = 4;  // role and separators of a chat template
+constexpr std::size_t kBeginningBytes = 1024;  // of each text of a prompt's beginning
 
 /// The prompt as it is read: how long it is, and the texts that features come from.
 struct PromptText {
   std::int64_t tokens = 0;
   int turns = 0;
   std::uint64_t system_fingerprint = 0;
+  std::uint64_t beginning = 0;              ///< hash of the texts up to the first user's; 0: none
+  bool beginning_complete = false;          ///< what follows differs from turn to turn
   std::vector<std::string_view> last_user;  ///< texts of the last user turn
   predict::EarlierAnswers answers;
 
-  void add(std::string_view text) { tokens += predict::tokens_of_text(text).count(); }
+  void add(std::string_view text) {
+    tokens += predict::tokens_of_text(text).count();
+    if (!beginning_complete) beginning = stable_hash(text.substr(0, kBeginningBytes), beginning);
+  }
 };
 
 tl::unexpected<Error> wrong_type(std::string_view field, std::string_view expected) {
@@ -93,6 +99,7 @@ void read_message(const json::Object& message, PromptText& prompt) {
   if (role == "system" || role == "developer") {
     for (const auto text : texts) add_system(text, prompt);
   } else if (role == "user" && !texts.empty()) {
+    prompt.beginning_complete = true;
     prompt.last_user = std::move(texts);
   }
 }
@@ -330,6 +337,8 @@ Result<ParsedRequest> read_object(Route route, const json::Object& root) {
     if (!read) return fail(read.error());
   }
 
+  request.prefix = prompt.beginning;
+  prompt.beginning_complete = true;
   predict::RequestFeatures& features = request.features;
   set_tool_features(root, prompt, features);
   set_text_features(prompt, features);

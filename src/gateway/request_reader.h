@@ -35,6 +35,9 @@ struct ParsedRequest {
       limit;                ///< the request's own, clipped to [1, kCapMax]; a negative one is none
   Tokens cap{1};            ///< settled by settle_cap
   Tokens prompt_tokens{0};  ///< exact for token arrays, else a quarter of the text's bytes
+  /// Hash of how the prompt begins, up to the first user's words, so that the turns of one
+  /// conversation have the same; 0: nothing to go by.
+  std::uint64_t prefix = 0;
   predict::RequestFeatures features;  ///< without tenant and, until settle_cap, without cap
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "tailrace/dispatch/backend_choice.h"
 #include "tailrace/dispatch/dispatcher.h"
 
 namespace tailrace::dispatch {
@@ -35,7 +36,8 @@ struct KnownJob {
 /// Drives two dispatchers with the same calls and checks both against plain maps.
 class World {
  public:
-  World() : one_(make()), two_(make()) {}
+  World() : World(*rc::gen::elementOf(backend_choice_names())) {}
+  explicit World(std::string_view choice) : one_(make(choice)), two_(make(choice)) {}
 
   void step() {
     switch (*rc::gen::weightedElement<int>({{8, 0},
@@ -134,8 +136,9 @@ class World {
   }
 
  private:
-  static Dispatcher make() {
+  static Dispatcher make(std::string_view choice) {
     DispatchConfig config;
+    config.choice = choice;
     config.waiting_bound = kBound;
     config.queued_jobs_max = 12;
     config.queued_bytes_max = 100;
@@ -161,6 +164,7 @@ class World {
     job.cap = Tokens{*rc::gen::element<std::int64_t>(16, 2048)};
     job.slots = *rc::gen::element(1, 1, 1, 2, 3, 5);
     job.priority = *rc::gen::element(0, 0, 1);
+    job.prefix = *rc::gen::element<std::uint64_t>(0, 1, 2);
     const auto bytes = *rc::gen::element<std::size_t>(0, 5, 30);
     const bool accepted =
         both([&](Dispatcher& d) { return !d.submit(job, bytes, now_).refusal.has_value(); });

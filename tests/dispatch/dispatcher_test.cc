@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace tailrace::dispatch {
 namespace {
 
@@ -720,6 +722,113 @@ TEST(Make, UnknownPolicyIsAnError) {
   DispatchConfig config;
   config.policy = "fastest";
   EXPECT_EQ(Dispatcher::make(config).error().code, ErrorCode::kInvalidArgument);
+}
+
+// --- which backend
+
+Dispatcher three_backends(std::string choice, int slots) {
+  DispatchConfig config;
+  config.policy = "fcfs";
+  config.choice = std::move(choice);
+  return with_backends({{"a", {"m"}, slots}, {"b", {"m"}, slots}, {"c", {"m"}, slots}}, config);
+}
+
+TEST(DispatcherChoice, UnknownChoiceIsRefusedWithTheNames) {
+  DispatchConfig config;
+  config.choice = "best";
+  const auto made = Dispatcher::make(config);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("least-work"));
+}
+
+TEST(DispatcherChoice, RoundRobinTakesTurnsWhateverEnds) {
+  auto d = three_backends("round-robin", 4);
+  submit(d, job(1));
+  EXPECT_THAT(assign_all(d, at(0)), ElementsAre("1→a"));
+  ASSERT_TRUE(d.complete(JobId{1}, Outcome::kCompleted, at(1)));
+  for (std::uint64_t id = 2; id <= 5; ++id) submit(d, job(id), at(1));
+  EXPECT_THAT(assign_all(d, at(1)), ElementsAre("2→b", "3→c", "4→a", "5→b"));
+}
+
+TEST(DispatcherChoice, RoundRobinSkipsTheFull) {
+  auto d = three_backends("round-robin", 1);
+  for (std::uint64_t id = 1; id <= 3; ++id) submit(d, job(id));
+  EXPECT_THAT(assign_all(d, at(0)), ElementsAre("1→a", "2→b", "3→c"));
+  ASSERT_TRUE(d.complete(JobId{2}, Outcome::kCompleted, at(1)));
+  submit(d, job(4), at(1));
+  EXPECT_THAT(assign_all(d, at(1)), ElementsAre("4→b"));
+}
+
+TEST(DispatcherChoice, LeastWorkPrefersManyShortAnswersToOneLong) {
+  auto d = three_backends("least-work", 8);
+  Job one = job(1);
+  one.law = law(7);  // about 1,100 tokens
+  Job two = job(2);
+  two.law = law(6.9);
+  submit(d, one);
+  submit(d, two);
+  EXPECT_THAT(assign_all(d, at(0)), ElementsAre("1→a", "2→b"));
+  for (std::uint64_t id = 3; id <= 6; ++id) {
+    Job next = job(id);
+    next.law = law(4);  // about 60
+    submit(d, next);
+  }
+  EXPECT_THAT(assign_all(d, at(0)), ElementsAre("3→c", "4→c", "5→c", "6→c"));
+}
+
+TEST(DispatcherChoice, LeastWorkCountsTheCapUntilThePredictionComes) {
+  auto d = three_backends("least-work", 8);
+  for (std::uint64_t id = 1; id <= 3; ++id) submit(d, job(id));
+  EXPECT_THAT(assign_all(d, at(0)), ElementsAre("1→a", "2→b", "3→c"));
+  d.set_law(JobId{2}, law(3), at(1));
+  submit(d, job(4), at(1));
+  EXPECT_THAT(assign_all(d, at(1)), ElementsAre("4→b"));
+  ASSERT_TRUE(d.complete(JobId{4}, Outcome::kCompleted, at(2)));
+  ASSERT_TRUE(d.complete(JobId{3}, Outcome::kCompleted, at(2)));
+  submit(d, job(5), at(2));
+  EXPECT_THAT(assign_all(d, at(2)), ElementsAre("5→c"));
+}
+
+TEST(DispatcherChoice, PrefixKeepsConversationsTogetherWithinBounds) {
+  auto d = three_backends("prefix", 16);
+  const auto send = [&d](std::uint64_t id, std::uint64_t prefix) {
+    Job next = job(id);
+    next.prefix = prefix;
+    submit(d, next);
+    return d.next(at(0))->backend;
+  };
+  const std::string home = send(1, 42);
+  EXPECT_EQ(send(2, 42), home);
+  // Only one conversation: beyond an eighth of its slots, and 1.25 times a third of all, others
+  // help.
+  std::map<std::string, int> share{{home, 2}};
+  for (std::uint64_t id = 3; id <= 24; ++id) ++share[send(id, 42)];
+  EXPECT_THAT(share, SizeIs(3));
+  EXPECT_LE(share[home], 10);
+  EXPECT_GE(share[home], 8);
+}
+
+TEST(DispatcherChoice, PrefixSpreadsConversationsAndMovesFewWhenOneBackendLeaves) {
+  auto d = three_backends("prefix", 4096);
+  std::map<std::uint64_t, std::string> homes;
+  const auto place_all = [&d](std::uint64_t first_id) {
+    std::map<std::uint64_t, std::string> places;
+    for (std::uint64_t prefix = 1; prefix <= 300; ++prefix) {
+      Job next = job(first_id + prefix);
+      next.prefix = prefix;
+      submit(d, next);
+      places[prefix] = d.next(at(0))->backend;
+    }
+    return places;
+  };
+  homes = place_all(0);
+  std::map<std::string, int> share;
+  for (const auto& [prefix, name] : homes) ++share[name];
+  for (const auto& [name, count] : share) EXPECT_GT(count, 60) << name;
+  ASSERT_TRUE(d.set_health("b", false, at(1)));
+  int moved = 0;
+  for (const auto& [prefix, name] : place_all(1000)) moved += name != homes[prefix];
+  EXPECT_EQ(moved, share["b"]);
 }
 
 }  // namespace

@@ -188,6 +188,24 @@ TEST(RequestReader, SystemPromptsAreTheSameOnlyIfTheirTextIs) {
       fingerprint("a"));
 }
 
+TEST(RequestReader, TurnsOfOneConversationBeginAlike) {
+  const auto prefix = [](const char* body) {
+    return read_request(Route::kChat, body).value().prefix;
+  };
+  const auto first = prefix(
+      R"({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]})");
+  const auto second = prefix(
+      R"({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"},
+                       {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "Why?"}],
+          "tools": [{"type": "function"}]})");
+  const auto other = prefix(
+      R"({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Ho"}]})");
+  EXPECT_NE(first, 0u);
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first, other);
+  EXPECT_EQ(prefix(R"({"messages": []})"), 0u);
+}
+
 TEST(RequestReader, HeadAndTailAreCutBetweenCharacters) {
   std::string text;
   for (int i = 0; i < 400; ++i) text += "世";

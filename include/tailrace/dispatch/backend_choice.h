@@ -17,8 +17,8 @@ namespace tailrace::dispatch {
 enum class BackendChoice {
   kLeastOutstanding,  ///< the smallest fraction of slots in use
   kRoundRobin,        ///< the one whose last job is longest ago
-  kLeastWork,         ///< the least expected tokens per slot; ties as kLeastOutstanding
-  kPrefix,            ///< the one that its prompt's beginning names, unless that one holds too much
+  kLeastWork,  ///< one with a free slot; the least expected tokens per slot; the least loaded
+  kPrefix,     ///< the one that its prompt's beginning names, unless that one holds too much
 };
 
 /// "least-outstanding", "round-robin", "least-work", "prefix".

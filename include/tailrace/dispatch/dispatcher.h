@@ -13,7 +13,8 @@
 // - Pools take turns, one job a turn: of those that have a job and room for it, the pool served
 //   longest ago goes first. A reservation holds against other pools as well, so neither many small
 //   jobs nor a busy model starves anyone on a shared backend.
-// - Among backends with room: the smallest fraction of slots in use, then the smaller name.
+// - Among backends with room: as DispatchConfig::choice says (backend_choice.h), by default the
+//   smallest fraction of slots in use; then the smaller name.
 //
 // The same calls with the same arguments give the same assignments.
 //
@@ -44,6 +45,8 @@ struct DispatchConfig {
   std::size_t queued_jobs_max = 10'000;                 ///< per pool: 429 beyond
   std::size_t queued_bytes_max = std::size_t{1} << 30;  ///< per pool, waiting: 413 beyond
   std::size_t ended_jobs_remembered = 1'000;            ///< for `explain`
+  /// Which of the backends with room gets a job: one of backend_choice_names(). Never who waits.
+  std::string choice = "least-outstanding";
 };
 
 struct BackendSpec {
@@ -118,7 +121,7 @@ struct Explanation {
 
 class Dispatcher {
  public:
-  /// Errors: kInvalidArgument (unknown policy).
+  /// Errors: kInvalidArgument (unknown policy or choice).
   static Result<Dispatcher> make(const DispatchConfig& config);
   Dispatcher(Dispatcher&&) noexcept;
   Dispatcher& operator=(Dispatcher&&) noexcept;
