@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tailrace/core/check.h"
@@ -24,9 +25,10 @@ struct Live {
   std::optional<length::LengthLaw> law;
   bool law_known = false;  ///< the law has arrived
   bool in_batch = false;
-  MonoTime since;            ///< of its stay in a batch or in a line
-  std::uint64_t prefix = 0;  ///< Job::prefix
-  std::int64_t work = 0;     ///< tokens that it counts for in its engine's expected work
+  MonoTime since;                ///< of its stay in a batch or in a line
+  std::int64_t refinements = 0;  ///< predictions made while it was written
+  std::uint64_t prefix = 0;      ///< Job::prefix
+  std::int64_t work = 0;         ///< tokens that it counts for in its engine's expected work
 };
 
 /// What a scheduler or a dispatcher may know of it now.
@@ -39,7 +41,7 @@ class LiveTable {
   bool full() const { return free_.empty() && slots_.size() == std::size_t{1} << kSlotBits; }
 
   /// Not full(). The request's `id` grows from call to call.
-  Live& add(const Request& request) {
+  Live& add(Request&& request) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(slots_.size()));
       slots_.emplace_back();
@@ -49,7 +51,7 @@ class LiveTable {
     Live& live = slots_[slot];
     live = Live{};
     live.key = ((request.id + 1) << kSlotBits) | slot;
-    live.request = request;
+    live.request = std::move(request);
     ++size_;
     return live;
   }

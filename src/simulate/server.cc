@@ -2,24 +2,32 @@
 
 #include <algorithm>
 
+#include "simulate/refining_line.h"
+
 namespace tailrace::simulate {
 
-Result<std::unique_ptr<Server>> Server::make(const FleetSpec& spec, MonoTime horizon,
-                                             Books& books) {
+Result<std::unique_ptr<Server>> Server::make(const RunSpec& spec, MonoTime horizon,
+                                             LengthPredictor& predictor, Books& books) {
+  const FleetSpec& fleet = spec.fleet;
   std::unique_ptr<Server> server(new Server(books));
   server->horizon_ = horizon;
   std::unique_ptr<engine::BatchScheduler> line;
-  if (spec.line == FleetSpec::Line::kPolicy) {
-    engine::PolicySchedulerOptions options = spec.scheduler;
-    options.slots = static_cast<std::size_t>(spec.engine.max_num_seqs);
+  if (fleet.line == FleetSpec::Line::kPolicy) {
+    engine::PolicySchedulerOptions options = fleet.scheduler;
+    options.slots = static_cast<std::size_t>(fleet.engine.max_num_seqs);
     auto made = engine::PolicyScheduler::make(options);
     if (!made) return fail(made.error());
     server->scheduler_ = made->get();
-    line = std::move(*made);
-  } else if (spec.line == FleetSpec::Line::kPriority) {
+    if (spec.predictor.r2_refined) {
+      line =
+          make_refining_line(std::move(*made), spec.predictor.refine_every, predictor, books.live);
+    } else {
+      line = std::move(*made);
+    }
+  } else if (fleet.line == FleetSpec::Line::kPriority) {
     line = engine::make_priority_scheduler();
   }
-  server->core_ = std::make_unique<engine::BatchEngine>(spec.engine, std::move(line));
+  server->core_ = std::make_unique<engine::BatchEngine>(fleet.engine, std::move(line));
   return server;
 }
 

@@ -34,9 +34,10 @@ class Server final : public engine::LifeSink {
     std::uint64_t key = 0;
   };
 
-  /// Errors: those of PolicyScheduler::make.
-  static Result<std::unique_ptr<Server>> make(const FleetSpec& spec, MonoTime horizon,
-                                              Books& books);
+  /// `predictor` is asked where predictions are made again (PredictorSpec::r2_refined). Errors:
+  /// those of PolicyScheduler::make.
+  static Result<std::unique_ptr<Server>> make(const RunSpec& spec, MonoTime horizon,
+                                              LengthPredictor& predictor, Books& books);
 
   /// Hands over a request. Errors: kInvalidArgument, as EngineCore::add.
   Result<void> add(Live& live, Duration blocking, MonoTime now);

@@ -96,7 +96,7 @@ Result<void> Simulation::make_parts() {
   if (!predictor) return fail(predictor.error());
   predictor_ = std::move(*predictor);
   for (int i = 0; i < spec_.fleet.engines; ++i) {
-    auto server = Server::make(spec_.fleet, horizon_, books_);
+    auto server = Server::make(spec_, horizon_, *predictor_, books_);
     if (!server) return fail(server.error());
     servers_.push_back(std::move(*server));
   }
@@ -165,7 +165,7 @@ Result<void> Simulation::arrive(MonoTime now) {
   }
   ++totals_.offered;
   totals_.last_arrival = now;
-  Live& live = books_.live.add(arrival_);
+  Live& live = books_.live.add(std::move(arrival_));
   RequestRecord& record = live.record;
   record.id = live.request.id;
   record.arrival = live.since = now;

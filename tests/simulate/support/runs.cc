@@ -43,6 +43,8 @@ void vary_front(Rng& rng, int engines, FrontSpec& front) {
                             FrontSpec::Choice::kLeastPredictedWork,
                             FrontSpec::Choice::kPrefixAffinity, FrontSpec::Choice::kLeastReported});
   front.dispatch.policy = pick<const char*>(rng, {"fcfs", "tie", "mean"});
+  front.dispatch.choice =
+      pick<const char*>(rng, {"least-outstanding", "round-robin", "least-work", "prefix"});
   front.dispatch.queued_jobs_max = pick<std::size_t>(rng, {5, 50, 10'000});
   front.dispatch.waiting_bound = std::nullopt;
   if (rng.below(2) == 0) front.dispatch.waiting_bound = from_seconds(1);
@@ -151,6 +153,16 @@ std::uint64_t fingerprint(const Ran& ran) {
                   t.last_arrival.time_since_epoch().count(), t.end.time_since_epoch().count(),
                   t.busy_s, t.mean_waiting, t.mean_running, t.mean_kv_share),
       hash);
+}
+
+std::vector<std::string> fingerprints(std::uint64_t first, std::uint64_t end) {
+  std::vector<std::string> prints;
+  for (std::uint64_t seed = first; seed < end; ++seed) {
+    const VariedRun run = varied_run(seed);
+    prints.push_back(
+        fmt::format("{} {:016x}", seed, fingerprint(run_given(run.spec, run.requests))));
+  }
+  return prints;
 }
 
 }  // namespace tailrace::simulate::testing

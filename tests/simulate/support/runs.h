@@ -1,6 +1,7 @@
 // Requests and runs for tests: varied, from a seed.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "tailrace/simulate/simulation.h"
@@ -41,5 +42,7 @@ Ran run_given(const RunSpec& spec, std::vector<Request> requests);
 
 /// Every field of every record and total, in order.
 std::uint64_t fingerprint(const Ran& ran);
+/// "SEED FINGERPRINT" of the varied runs with the seeds from `first` to before `end`.
+std::vector<std::string> fingerprints(std::uint64_t first, std::uint64_t end);
 
 }  // namespace tailrace::simulate::testing
