@@ -159,45 +159,50 @@ class Online final : public LengthPredictor {
   Online() : predictor_(predict::make_online_predictor()) {}
 
   Law predict(const Request& request) override {
-    const predict::RequestFeatures features = features_of(request);
+    Known& known = known_[request.id];
+    if (!request.prefix.ids.empty()) known.system = request.prefix.ids.front();
+    const predict::RequestFeatures features = features_of(request, known);
     return predictor_->predict({&features, 1}).front().law;
   }
 
   void report(const Request& request, Tokens attained) override {
     constexpr std::int64_t kFirstReport = 512;  // as the gateway: shorter answers end before it
     if (attained.count() < kFirstReport) return;
-    Tokens& last = reported_[request.id];
-    if (attained.count() < 2 * last.count()) return;
-    observe(request, {attained, /*censored=*/true, /*running=*/true, last});
-    last = attained;
+    Known& known = known_[request.id];
+    if (attained.count() < 2 * known.reported.count()) return;
+    predictor_->observe(features_of(request, known),
+                        {attained, /*censored=*/true, /*running=*/true, known.reported});
+    known.reported = attained;
   }
 
   void learn(const Request& request) override {
-    Tokens reported{0};
-    if (const auto found = reported_.find(request.id); found != reported_.end()) {
-      reported = found->second;
-      reported_.erase(found);
-    }
-    observe(request, {request.output, request.output >= request.cap, false, reported});
+    const Known known = known_[request.id];
+    known_.erase(request.id);
+    predictor_->observe(features_of(request, known),
+                        {request.output, request.output >= request.cap, false, known.reported});
   }
 
  private:
-  static predict::RequestFeatures features_of(const Request& request) {
+  /// Of a request that has been predicted and has not ended. Its owner may have given the prefix
+  /// away by then.
+  struct Known {
+    std::uint64_t system = 0;
+    Tokens reported{0};
+  };
+
+  static predict::RequestFeatures features_of(const Request& request, const Known& known) {
     predict::RequestFeatures features;
     features.tenant = request.tenant;
     features.route = "chat";
-    if (!request.prefix.ids.empty()) features.system_fingerprint = request.prefix.ids.front();
+    features.system_fingerprint = known.system;
     features.prompt_tokens = request.prompt;
     features.cap = request.cap;
     features.cap_is_explicit = true;
     return features;
   }
-  void observe(const Request& request, const predict::Observation& observation) {
-    predictor_->observe(features_of(request), observation);
-  }
 
   std::unique_ptr<predict::Predictor> predictor_;
-  std::unordered_map<std::uint64_t, Tokens> reported_;  // of running requests
+  std::unordered_map<std::uint64_t, Known> known_;
 };
 
 Result<void> check(const PredictorSpec& spec) {

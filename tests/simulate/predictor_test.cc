@@ -278,6 +278,28 @@ TEST(Predictor, OnlineTellsTenantsApartOnceItHasSeenThem) {
   EXPECT_GT(p->predict(r)->median(), 400);
 }
 
+TEST(Predictor, OnlineRemembersWhatAPromptBeganWithWhenThePrefixIsGone) {
+  auto p = predictor({.kind = Kind::kOnline});
+  Rng rng(6);
+  Request r;
+  r.cap = Tokens(2048);
+  r.prompt = Tokens(100);
+  for (int i = 0; i < 600; ++i) {
+    r.id = static_cast<std::uint64_t>(i);
+    r.prefix.ids = {i % 2 == 0 ? 11u : 22u};
+    (void)p->predict(r);
+    r.prefix.ids.clear();
+    const double mean = i % 2 == 0 ? 20 : 900;
+    r.output = Tokens(1 + static_cast<std::int64_t>(mean * (0.5 + rng.uniform())));
+    p->learn(r);
+  }
+  r.id = 600;
+  r.prefix.ids = {11};
+  EXPECT_LT(p->predict(r)->median(), 60);
+  r.prefix.ids = {22};
+  EXPECT_GT(p->predict(r)->median(), 400);
+}
+
 TEST(Predictor, SaysWhatIsWrongWithASpec) {
   const auto message = [](const std::function<void(PredictorSpec&)>& spoil) {
     PredictorSpec spec{.kind = Kind::kNoisyLaw};
