@@ -14,6 +14,7 @@
 #include "tailrace/simulate/experiment.h"
 #include "tailrace/simulate/experiment_report.h"
 #include "tailrace/simulate/experiment_run.h"
+#include "tailrace/simulate/request_csv.h"
 
 namespace tailrace::cli {
 namespace {
@@ -35,6 +36,7 @@ struct Flags {
   std::size_t jobs = 0;
   bool json = false;
   bool keys = false;
+  std::string csv, html;
 };
 
 int refused(std::string_view what) {
@@ -119,28 +121,67 @@ Result<simulate::Experiment> experiment_of(const Flags& flags) {
   return simulate::parse_experiment("", "flags", given);
 }
 
+int not_written(std::string_view flag, const Error& error) {
+  fmt::print(stderr, "tailrace simulate: {}: {}\n", flag, error.message);
+  return kExitFailed;
+}
+
+int write_results(const Flags& flags, const simulate::Experiment& experiment,
+                  const simulate::ExperimentResult& result, simulate::RequestCsv* csv) {
+  if (csv != nullptr) {
+    if (auto written = csv->commit(); !written) return not_written("--csv", written.error());
+    fmt::print(stderr, "wrote {}\n", flags.csv);
+  }
+  if (!flags.html.empty()) {
+    const auto written =
+        core::write_file_atomically(flags.html, simulate::to_html(experiment, result));
+    if (!written) return not_written("--html", written.error());
+    fmt::print(stderr, "wrote {}\n", flags.html);
+  }
+  if (flags.json) {
+    fmt::print("{}\n", simulate::to_json(experiment, result));
+  } else {
+    fmt::print("{}", simulate::to_text(experiment, result));
+  }
+  return 0;
+}
+
 int execute(const Flags& flags) {
   if (flags.keys) {
     fmt::print("{}", simulate::experiment_reference());
     return 0;
   }
+  // Before the work, not after it.
+  for (const auto& [flag, file] :
+       {std::pair{"--csv", flags.csv}, std::pair{"--html", flags.html}}) {
+    if (file.empty()) continue;
+    if (const auto writable = may_write_file(file); !writable) {
+      return refused(fmt::format("{}: {}", flag, writable.error().message));
+    }
+  }
   const auto experiment = experiment_of(flags);
   if (!experiment) return refused(experiment.error().message);
   simulate::RunOptions options;
   options.jobs = flags.jobs > 0 ? flags.jobs : std::max(1u, std::thread::hardware_concurrency());
+  std::unique_ptr<simulate::RequestCsv> csv;
+  if (!flags.csv.empty()) {
+    auto opened = simulate::RequestCsv::open(flags.csv, *experiment);
+    if (!opened) return not_written("--csv", opened.error());
+    csv = std::move(*opened);
+    options.requests = csv.get();
+  }
   Result<simulate::ExperimentResult> result;
   {
     ProgressLine line;
     options.progress = [&](const simulate::Progress& progress) { line.show(progress); };
     result = simulate::run_experiment(*experiment, options);
   }
-  if (!result) return refused(result.error().message);
-  if (flags.json) {
-    fmt::print("{}\n", simulate::to_json(*experiment, *result));
-  } else {
-    fmt::print("{}", simulate::to_text(*experiment, *result));
+  if (!result) {
+    // What we could not write is our failure, all else is the input's.
+    if (result.error().code == ErrorCode::kUnavailable) return not_written("--csv", result.error());
+    return refused(result.error().message);
   }
-  return 0;
+  return write_results(flags, *experiment, *result, csv.get());
 }
 
 }  // namespace
@@ -164,6 +205,8 @@ void add_simulate(CLI::App& app, int& exit_code) {
   command->add_option("--set", flags->sets, "KEY=VALUE: any key of an experiment; may be repeated");
   command->add_option("--jobs", flags->jobs, "Threads; all of the machine's if left out")
       ->check(CLI::Range(1, 1024));
+  command->add_option("--csv", flags->csv, "Write every request there");
+  command->add_option("--html", flags->html, "Write a report for a browser there");
   command->add_flag("--json", flags->json, "Print one JSON document");
   command->add_flag("--keys", flags->keys, "Print the reference of all keys");
   command->callback([flags, &exit_code] { exit_code = execute(*flags); });

@@ -108,7 +108,21 @@ Range x_range(const Figure& figure) {
   return range;
 }
 
+/// Of what can be drawn on a logarithmic axis, with some room.
+Range log_y_range(const Figure& figure) {
+  Range range{INFINITY, -INFINITY};
+  for (const FigureLine& line : figure.lines) {
+    for (const double y : line.y) {
+      if (!std::isfinite(y) || y <= 0) continue;
+      range.low = std::min(range.low, y / 1.1);
+      range.high = std::max(range.high, y * 1.1);
+    }
+  }
+  return range.low <= range.high ? range : Range{1, 10};
+}
+
 Range y_range(const Figure& figure) {
+  if (figure.y.logarithmic) return log_y_range(figure);
   double bars = 0;
   double lines = 0;
   Range range{0, 0};
@@ -175,7 +189,7 @@ class Drawing {
         top_(kTitle + kLegendRow * static_cast<double>(rows_) + 6),
         bottom_(top_ + kPlotHeight),
         x_(x_range(figure).low, x_range(figure).high, kLeft, kWidth - kRight, figure.x.logarithmic),
-        y_(y_range(figure).low, y_range(figure).high, bottom_, top_, false) {}
+        y_(y_range(figure).low, y_range(figure).high, bottom_, top_, figure.y.logarithmic) {}
 
   std::string text() {
     add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" )"
@@ -268,7 +282,9 @@ class Drawing {
     std::string path;
     bool pen_up = true;
     for (std::size_t i = 0; i < n; ++i) {
-      if (!std::isfinite(line.x[i]) || !std::isfinite(line.y[i])) {
+      const bool drawable = std::isfinite(line.x[i]) && std::isfinite(line.y[i]) &&
+                            !(figure_.y.logarithmic && line.y[i] <= 0);
+      if (!drawable) {
         pen_up = true;
         continue;
       }

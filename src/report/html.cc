@@ -91,6 +91,12 @@ void HtmlPage::add_table(const Table& table) {
   body_ += "</tbody></table></div>\n";
 }
 
+void HtmlPage::add_heat_maps(const std::vector<HeatMap>& maps) {
+  body_ += "<div class=\"f\">\n";
+  for (const HeatMap& map : maps) body_ += svg(map) + "\n";
+  body_ += "</div>\n";
+}
+
 void HtmlPage::add_figures(const std::vector<Figure>& figures) {
   body_ += "<div class=\"f\">\n";
   for (const Figure& figure : figures) body_ += svg(figure) + "\n";

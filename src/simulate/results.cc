@@ -83,10 +83,14 @@ void HeatCounts::add(std::int64_t length, double seconds) {
   ++counts_[row_of(length) * kColumns + static_cast<std::size_t>(at / width_)];
 }
 
+void HeatCounts::widen_to(double seconds) {
+  while (width_ < seconds) widen();
+}
+
 void HeatCounts::merge(const HeatCounts& other) {
   HeatCounts theirs = other;
-  while (width_ < theirs.width_) widen();
-  while (theirs.width_ < width_) theirs.widen();
+  widen_to(theirs.width_);
+  theirs.widen_to(width_);
   for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += theirs.counts_[i];
 }
 

@@ -37,7 +37,7 @@ struct Figure {
   std::string title;
   std::string description;
   FigureAxis x;
-  FigureAxis y;  ///< linear; begins at 0, or below where a line does
+  FigureAxis y;  ///< linear: begins at 0, or below where a line does; logarithmic: no bars
   FigureBars bars;
   std::vector<FigureLine> lines;
   std::string dots;  ///< what lines of a single point are, in the legend; empty: not in it

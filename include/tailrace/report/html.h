@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tailrace/report/figure.h"
+#include "tailrace/report/heat_map.h"
 #include "tailrace/report/table.h"
 
 namespace tailrace::report {
@@ -27,6 +28,7 @@ class HtmlPage {
   void add_table(const Table& table);
   /// Figures that are added together stand side by side where there is room.
   void add_figures(const std::vector<Figure>& figures);
+  void add_heat_maps(const std::vector<HeatMap>& maps);
 
   std::string text() const;
 

@@ -11,5 +11,8 @@ namespace tailrace::simulate {
 std::string to_json(const Experiment& experiment, const ExperimentResult& result);
 /// A table of the cells, and one of each against its baseline. ASCII.
 std::string to_text(const Experiment& experiment, const ExperimentResult& result);
+/// One self-contained page: tables, figures, no script, nothing from elsewhere. Figures of single
+/// cells show the last rate of the grid, and eight arms at most.
+std::string to_html(const Experiment& experiment, const ExperimentResult& result);
 
 }  // namespace tailrace::simulate

@@ -53,6 +53,8 @@ class HeatCounts {
   void merge(const HeatCounts& other);
 
   double column_seconds() const { return width_; }
+  /// Until columns are at least so wide.
+  void widen_to(double seconds);
   std::uint64_t at(std::size_t row, std::size_t column) const {
     return counts_[row * kColumns + column];
   }

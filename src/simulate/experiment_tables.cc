@@ -1,0 +1,158 @@
+#include "simulate/experiment_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tailrace/core/check.h"
+
+namespace tailrace::simulate {
+namespace {
+
+using report::figure;
+using report::Table;
+
+struct Shown {
+  std::string_view title;
+  std::string_view metric;
+};
+constexpr Shown kColumns[] = {{"s/token", "per_token_s.mean"},
+                              {"TTFT s", "ttft_s.mean"},
+                              {"TTFT P99", "ttft_s.p99"},
+                              {"e2e s", "e2e_s.mean"},
+                              {"e2e P99", "e2e_s.p99"},
+                              {"out tok/s", "output_tokens_per_s"},
+                              {"preempt.", "preemptions_per_request"},
+                              {"KV", "kv_share"}};
+constexpr Shown kRatios[] = {{"s/token", "per_token_s.mean"},
+                             {"TTFT", "ttft_s.mean"},
+                             {"e2e", "e2e_s.mean"},
+                             {"e2e P99", "e2e_s.p99"},
+                             {"longest 5 %", "longest_5.slow_down"},
+                             {"out tok/s", "output_tokens_per_s"}};
+
+constexpr Shown kFairness[] = {{"longest wait s", "wait_s.max"},
+                               {"starved", "starved"},
+                               {"shortest quarter", "shortest_quarter.slow_down"},
+                               {"longest 5 %", "longest_5.slow_down"},
+                               {"preempt. a request", "preemptions_per_request"},
+                               {"recomputed tokens", "recomputed_tokens"},
+                               {"KV held", "kv_share"},
+                               {"engines busy", "utilisation"},
+                               {"goodput", "goodput"},
+                               {"tau", "tau"}};
+
+std::string ascii(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += static_cast<unsigned char>(c) < 0x80 && c >= 0x20 ? c : '?';
+  return out;
+}
+
+/// "0.123" or, of several seeds, "0.123 +-0.004".
+std::string with_error(const std::optional<report::Interval>& found) {
+  if (!found) return "-";
+  std::string text = figure(found->estimate);
+  if (std::isfinite(found->high)) text += " +-" + figure(found->high - found->estimate, 2);
+  return text;
+}
+
+/// "4.51 (4.30-4.72)".
+std::string with_ends(const std::optional<report::Interval>& found) {
+  if (!found) return "-";
+  std::string text = figure(found->estimate);
+  if (std::isfinite(found->low)) {
+    text += fmt::format(" ({}-{})", figure(found->low), figure(found->high));
+  }
+  return text;
+}
+
+std::string load_of(const CellResult& cell) {
+  const RunResult& run = cell.runs.front();
+  if (!run.rate) return "at once";
+  std::string text = figure(*run.rate) + "/s";
+  if (run.load) text += fmt::format(" = {:.2f}", *run.load);
+  return text;
+}
+
+std::vector<Table::Column> label_columns(const Experiment& experiment) {
+  std::vector<Table::Column> columns;
+  for (const Dimension& dimension : experiment.dimensions) {
+    columns.push_back({ascii(dimension.name), Table::Align::kLeft});
+  }
+  if (columns.empty()) columns.push_back({"experiment", Table::Align::kLeft});
+  return columns;
+}
+
+std::vector<std::string> label_cells(const Experiment& experiment, std::size_t i) {
+  std::vector<std::string> cells;
+  for (std::size_t d = 0; d < experiment.dimensions.size(); ++d) {
+    cells.push_back(ascii(experiment.dimensions[d].labels[experiment.cells[i].labels[d]]));
+  }
+  if (cells.empty()) cells.push_back(ascii(experiment.name));
+  return cells;
+}
+
+}  // namespace
+
+const Metric& metric_named(std::string_view name) {
+  const auto all = metrics();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Metric& m) { return m.name == name; });
+  TAILRACE_CHECK(found != all.end());
+  return *found;
+}
+
+report::Table cells_table(const Experiment& experiment, const ExperimentResult& result) {
+  auto columns = label_columns(experiment);
+  columns.push_back({"rate = load"});
+  for (const Shown& shown : kColumns) columns.push_back({std::string(shown.title)});
+  columns.push_back({"verdict", Table::Align::kLeft});
+  Table table(columns);
+  for (std::size_t i = 0; i < result.cells.size(); ++i) {
+    const CellResult& cell = result.cells[i];
+    auto row = label_cells(experiment, i);
+    row.push_back(load_of(cell));
+    for (const Shown& shown : kColumns)
+      row.push_back(with_error(cell.mean(metric_named(shown.metric))));
+    row.push_back(cell.overloaded() ? "overloaded" : "stable");
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+std::optional<report::Table> ratios_table(const Experiment& experiment,
+                                          const ExperimentResult& result) {
+  if (!experiment.compared) return std::nullopt;
+  auto columns = label_columns(experiment);
+  for (const Shown& shown : kRatios) columns.push_back({std::string(shown.title)});
+  Table table(columns);
+  for (std::size_t i = 0; i < result.cells.size(); ++i) {
+    const auto baseline = experiment.baseline_of(i);
+    if (!baseline) continue;
+    auto row = label_cells(experiment, i);
+    for (const Shown& shown : kRatios) {
+      row.push_back(
+          with_ends(ratio(result.cells[i], result.cells[*baseline], metric_named(shown.metric))));
+    }
+    table.add_row(std::move(row));
+  }
+  if (table.rows().empty()) return std::nullopt;
+  return table;
+}
+
+report::Table fairness_table(const Experiment& experiment, const ExperimentResult& result) {
+  auto columns = label_columns(experiment);
+  for (const Shown& shown : kFairness) columns.push_back({std::string(shown.title)});
+  Table table(columns);
+  for (std::size_t i = 0; i < result.cells.size(); ++i) {
+    auto row = label_cells(experiment, i);
+    for (const Shown& shown : kFairness) {
+      row.push_back(with_error(result.cells[i].mean(metric_named(shown.metric))));
+    }
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace tailrace::simulate

@@ -1,0 +1,23 @@
+// Which tables do a terminal and a page both show of an experiment?
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "tailrace/report/table.h"
+#include "tailrace/simulate/experiment_run.h"
+
+namespace tailrace::simulate {
+
+/// One row a cell: its labels, its rate, the metrics that matter most, and the verdict.
+report::Table cells_table(const Experiment& experiment, const ExperimentResult& result);
+/// One row for each cell that has a baseline; nothing if none has.
+std::optional<report::Table> ratios_table(const Experiment& experiment,
+                                          const ExperimentResult& result);
+/// One row a cell: starvation, preemption, memory.
+report::Table fairness_table(const Experiment& experiment, const ExperimentResult& result);
+
+/// A metric that exists: naming another is a failed check.
+const Metric& metric_named(std::string_view name);
+
+}  // namespace tailrace::simulate

@@ -1,0 +1,154 @@
+"""`tailrace simulate` through the command line: its outputs, its errors, and what it leaves behind."""
+import csv
+import html.parser
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness import BIN
+
+EXPERIMENT = """
+name: small <test>
+seeds: 2
+workload: {load: 1.3, requests: 400}
+fleet: {engine: {max_num_seqs: 8}}
+predictor: {kind: noisy-law, r2_mu: 0.8, r2_sigma: 0.7}
+grid: {policy.name: [fcfs, tie], workload.load: [0.7, 1.3]}
+slo: {ttft: 2s}
+"""
+
+
+def simulate(*args, **kwargs):
+    return subprocess.run([BIN, "simulate", *map(str, args)], capture_output=True, timeout=120, **kwargs)
+
+
+def refused(done):
+    assert done.returncode == 2, done
+    assert done.stdout == b""
+    message = done.stderr.decode()
+    assert message.startswith("tailrace simulate: "), message
+    return message
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    path = tmp_path / "experiment.yaml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+def test_json_is_one_document_and_nothing_else(experiment):
+    done = simulate(experiment, "--json")
+    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    result = json.loads(done.stdout)
+    assert result["name"] == "small <test>" and result["baseline"] == "fcfs"
+    assert [cell["settings"] for cell in result["cells"]] == [
+        {"policy.name": p, "workload.load": load} for p in ("fcfs", "tie") for load in ("0.7", "1.3")]
+    for cell in result["cells"]:
+        assert len(cell["runs"]) == 2
+        for run in cell["runs"]:
+            assert run["offered"] == run["completed"] == 400 and run["measured"] == 360
+            assert run["metrics"]["ttft_s.p50"] <= run["metrics"]["ttft_s.p99"] <= run["metrics"]["ttft_s.max"]
+            assert run["load"] == pytest.approx(float(cell["settings"]["workload.load"]), rel=0.25)
+            assert 0 <= run["metrics"]["goodput"] <= 1
+            assert run["metrics"]["recomputed_tokens"] == 0
+    assert len(result["maximum_rates"]) == 1
+    assert result["cells"][3]["against_baseline"]["cell"] == 1
+    assert result["cells"][3]["against_baseline"]["ratios"]["per_token_s.mean"]["mean"] < 1
+
+
+def test_same_bytes_on_one_thread_and_two(experiment, tmp_path):
+    outputs = []
+    for jobs in (1, 2):
+        files = [tmp_path / f"{jobs}.csv", tmp_path / f"{jobs}.html"]
+        done = simulate(experiment, "--json", "--jobs", jobs, "--csv", files[0], "--html", files[1])
+        assert done.returncode == 0, done.stderr
+        outputs.append([done.stdout] + [file.read_bytes() for file in files])
+    assert outputs[0] == outputs[1]
+
+
+def test_csv_has_every_request_once(experiment, tmp_path):
+    path = tmp_path / "requests.csv"
+    assert simulate(experiment, "--csv", path).returncode == 0
+    assert os.listdir(tmp_path) and not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 * 2 * 400
+    assert list(rows[0])[:4] == ["policy.name", "workload.load", "seed", "id"]
+    assert len({(r["policy.name"], r["workload.load"], r["seed"], r["id"]) for r in rows}) == len(rows)
+    for row in rows:
+        assert row["end"] == "completed"
+        times = [float(row[key]) for key in ("arrival_s", "dispatched_s", "admitted_s", "first_token_s", "finished_s")]
+        assert times == sorted(times)
+
+
+def test_page_is_well_formed_and_offline(experiment, tmp_path):
+    path = tmp_path / "report.html"
+    assert simulate(experiment, "--html", path).returncode == 0
+    text = path.read_text()
+
+    class Reader(html.parser.HTMLParser):
+        tags = []
+        links = []
+
+        def handle_starttag(self, tag, attrs):
+            self.tags.append(tag)
+            self.links += [v for k, v in attrs if k in ("src", "href") and v]
+
+    reader = Reader()
+    reader.feed(text)
+    assert "script" not in reader.tags and not reader.links
+    assert not re.search(r"https?://(?!www\.w3\.org)", text)
+    assert "small &lt;test&gt;" in text and "<test>" not in text
+    assert reader.tags.count("svg") >= 1 + 3 + 3 + 2 + 1
+
+
+@pytest.mark.parametrize("text, message", [
+    ("workload: {rate: x, requests: 5}", ":1: workload.rate: \"x\" is not a number"),
+    ("polcy: {}", "unknown key \"polcy\"; did you mean \"policy\"?"),
+    ("workload: {rate: 1, requests: 5}\npolicy: {name: nope}", "\"nope\" is unknown; use fcfs"),
+    ("a: [", "not valid YAML"),
+])
+def test_bad_files_are_named_with_line_and_remedy(tmp_path, text, message):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    assert message in refused(simulate(path))
+
+
+def test_bad_flags_are_bad_usage(tmp_path, experiment):
+    assert "give an experiment file or --trace" in refused(simulate())
+    assert "cannot open" in refused(simulate(tmp_path / "none.yaml")).replace("No such file", "cannot open")
+    assert "fcfs, " in refused(simulate("--trace", "x", "--policy", "nope"))
+    assert "--html" in refused(simulate(experiment, "--html", tmp_path / "no" / "x.html"))
+    assert simulate(experiment, "--jobs", "0").returncode == 2
+
+
+def test_a_trace_needs_no_file(tmp_path):
+    trace = tmp_path / "it's a trace.jsonl"
+    trace.write_text("".join(json.dumps({"arrival_s": i * 0.1, "prompt_tokens": 20, "output_tokens": 5 + i % 50}) + "\n"
+                             for i in range(300)))
+    done = simulate("--trace", trace, "--policy", "fcfs,tie", "--load", "0.8", "--json")
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(done.stdout)["cells"]
+    assert [cell["settings"]["policy.name"] for cell in cells] == ["fcfs", "tie"]
+    assert cells[0]["runs"][0]["load"] == pytest.approx(0.8, rel=0.02)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_end_midway_leaves_nothing(tmp_path, how):
+    path = tmp_path / "long.yaml"
+    path.write_text("seeds: 50\nworkload: {rate: 40, requests: 20000}\nfleet: {engine: {max_num_seqs: 32}}\n")
+    before = sorted(os.listdir(tmp_path))
+    process = subprocess.Popen([BIN, "simulate", path, "--csv", tmp_path / "x.csv", "--html", tmp_path / "x.html"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1)
+    assert process.poll() is None
+    process.send_signal(how)
+    process.communicate(timeout=10)
+    assert process.returncode != 0
+    assert sorted(os.listdir(tmp_path)) == before
