@@ -1,0 +1,182 @@
+#include "tailrace/simulate/experiment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tailrace/core/text.h"
+
+namespace tailrace::simulate {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::string_view kBase =
+    "workload:\n"
+    "  rate: 10\n"
+    "  requests: 100\n";
+
+Experiment parsed(const std::string& text) {
+  auto experiment = parse_experiment(text, "x.yaml");
+  EXPECT_TRUE(experiment.has_value()) << (experiment ? "" : experiment.error().message);
+  return experiment ? *experiment : Experiment{};
+}
+
+std::string refused(const std::string& text) {
+  const auto experiment = parse_experiment(text, "x.yaml");
+  EXPECT_FALSE(experiment.has_value());
+  return experiment ? "" : experiment.error().message;
+}
+
+TEST(Experiment, WithoutAGridIsOneCell) {
+  const Experiment e = parsed(std::string(kBase) + "name: one\nseeds: 3\n");
+  ASSERT_EQ(e.cells.size(), 1u);
+  EXPECT_THAT(e.seeds, ElementsAre(1, 2, 3));
+  EXPECT_EQ(e.label(e.cells[0]), "one");
+  EXPECT_DOUBLE_EQ(e.cells[0].spec.workload.arrivals.rate, 10);
+  EXPECT_EQ(e.cells[0].spec.fleet.line, FleetSpec::Line::kFcfs);
+  EXPECT_FALSE(e.compared.has_value());
+}
+
+TEST(Experiment, TakesSeedsAsAList) {
+  EXPECT_THAT(parsed(std::string(kBase) + "seeds: [7]\n").seeds, ElementsAre(7));
+  EXPECT_THAT(refused(std::string(kBase) + "seeds: 0\n"), HasSubstr("x.yaml:4: seeds: \"0\""));
+  EXPECT_THAT(refused(std::string(kBase) + "seeds: [-1]\n"), HasSubstr("is no seed"));
+}
+
+TEST(Experiment, RunsEveryCombinationOfTheGridWithTheLastDimensionFastest) {
+  const Experiment e = parsed(std::string(kBase) +
+                              "grid:\n"
+                              "  workload.rate: [5, 20]\n"
+                              "  fleet.engines: [1, 2, 4]\n");
+  ASSERT_EQ(e.cells.size(), 6u);
+  EXPECT_DOUBLE_EQ(e.cells[1].spec.workload.arrivals.rate, 5);
+  EXPECT_EQ(e.cells[1].spec.fleet.engines, 2);
+  EXPECT_DOUBLE_EQ(e.cells[3].spec.workload.arrivals.rate, 20);
+  EXPECT_EQ(e.cells[3].spec.fleet.engines, 1);
+  EXPECT_EQ(e.label(e.cells[5]), "workload.rate 20, fleet.engines 4");
+}
+
+TEST(Experiment, ArmsAreNamedSetsOfSettingsAndTheFirstIsTheBaseline) {
+  const Experiment e = parsed(std::string(kBase) +
+                              "grid: {workload.rate: [5, 20]}\n"
+                              "arms:\n"
+                              "  by arrival: {policy.name: fcfs}\n"
+                              "  in front: {policy: {name: tie, place: front, decay: 0.5}}\n");
+  ASSERT_EQ(e.cells.size(), 4u);
+  EXPECT_TRUE(e.cells[1].spec.front.queue);
+  EXPECT_EQ(e.cells[1].spec.front.dispatch.policy, "tie");
+  EXPECT_DOUBLE_EQ(e.cells[1].spec.front.dispatch.policy_options.decay, 0.5);
+  EXPECT_FALSE(e.cells[0].spec.front.queue);
+  EXPECT_EQ(e.baseline_of(0), std::nullopt);
+  EXPECT_EQ(e.baseline_of(1), 0u);
+  EXPECT_EQ(e.baseline_of(3), 2u);
+}
+
+TEST(Experiment, TheBaselineMayBeAnyValueOfWhatIsCompared) {
+  const Experiment e = parsed(std::string(kBase) +
+                              "grid: {policy.name: [fcfs, tie, mean]}\n"
+                              "baseline: tie\n");
+  EXPECT_EQ(e.baseline_of(0), 1u);
+  EXPECT_EQ(e.baseline_of(1), std::nullopt);
+  EXPECT_EQ(e.cells[2].spec.fleet.line, FleetSpec::Line::kPolicy);
+  EXPECT_THAT(refused(std::string(kBase) + "grid: {policy.name: [tie]}\nbaseline: fcfs\n"),
+              HasSubstr("\"fcfs\" is no value of policy.name; use tie"));
+  EXPECT_THAT(refused(std::string(kBase) + "compare: policy.name\n"),
+              HasSubstr("does not vary; what varies is nothing"));
+}
+
+TEST(Experiment, CellsThatDifferInPolicyAloneShareRequestsAndMaximumRate) {
+  const Experiment e = parsed(std::string(kBase) +
+                              "grid:\n"
+                              "  policy.name: [fcfs, tie]\n"
+                              "  workload.rate: [5, 20]\n"
+                              "  workload.lengths.mu_mean: [4, 5]\n");
+  EXPECT_EQ(e.cells[0].workload_key, e.cells[4].workload_key);
+  EXPECT_NE(e.cells[0].workload_key, e.cells[2].workload_key);
+  EXPECT_EQ(e.cells[0].capacity_key, e.cells[2].capacity_key);
+  EXPECT_NE(e.cells[0].capacity_key, e.cells[1].capacity_key);
+}
+
+TEST(Experiment, PresetComesBeforeWhatDiffersFromIt) {
+  const Experiment e = parsed(std::string(kBase) +
+                              "fleet:\n"
+                              "  engine: {max_num_seqs: 7}\n"
+                              "  preset: a100-8b\n");
+  EXPECT_EQ(e.cells[0].spec.fleet.engine.max_num_seqs, 7);
+  EXPECT_GT(e.cells[0].spec.fleet.engine.cost.alpha_ms, 8);
+}
+
+TEST(Experiment, NamesFileLineKeyValueAndRemedyOfWhatIsWrong) {
+  EXPECT_THAT(refused("workload:\n  rate: fast\n  requests: 5\n"),
+              HasSubstr("x.yaml:2: workload.rate: \"fast\" is not a number from"));
+  EXPECT_THAT(refused(std::string(kBase) + "polcy: {name: tie}\n"),
+              HasSubstr("x.yaml:4: polcy: unknown key \"polcy\"; did you mean \"policy\"?"));
+  EXPECT_THAT(refused(std::string(kBase) + "policy: {name: best}\n"),
+              HasSubstr("x.yaml:4: policy.name: \"best\" is unknown; use fcfs"));
+  EXPECT_THAT(refused(std::string(kBase) + "arms:\n  a: {}\n  b: {policy.nam: tie}\n"),
+              HasSubstr("x.yaml:6: policy.nam: unknown key"));
+  EXPECT_THAT(refused(std::string(kBase) + "  load: 1.5\n"),
+              HasSubstr("workload.load: stands beside workload.rate; keep one"));
+  EXPECT_THAT(refused("workload: {rate: 1}\n"), HasSubstr("give requests or duration"));
+  EXPECT_THAT(refused("workload: {requests: 1}\n"), HasSubstr("give rate"));
+  EXPECT_THAT(refused(std::string(kBase) + "grid: {seeds: [1, 2]}\n"),
+              HasSubstr("\"seeds\" is one for the whole experiment"));
+  EXPECT_THAT(refused("- 1\n"), HasSubstr("must be a mapping"));
+  EXPECT_THAT(refused("a: [\n"), HasSubstr("not valid YAML"));
+}
+
+TEST(Experiment, RefusesGridsAndTextsThatAreTooLarge) {
+  std::string numbers = "[1";
+  for (int i = 2; i <= 100; ++i) numbers += ", " + std::to_string(i);
+  numbers += "]";
+  EXPECT_THAT(refused(std::string(kBase) + "grid:\n  workload.rate: " + numbers +
+                      "\n  workload.prompts.mean: " + numbers + "\n"),
+              HasSubstr("10000 combinations, more than 2000"));
+  EXPECT_THAT(refused(std::string(kBase) + "seeds: 1000\ngrid: {workload.rate: " + numbers + "}\n"),
+              HasSubstr("more than 20000 runs"));
+  EXPECT_THAT(refused(std::string(kExperimentBytesMax + 1, ' ')), HasSubstr("longer than"));
+}
+
+TEST(Experiment, OverridesReplaceTheFilesSettingsAndGrid) {
+  const std::vector<Override> given = {{"workload.rate", "3", "--rate"},
+                                       {"grid.policy.name", "[mean, tie]", "--policy"}};
+  const auto e = parse_experiment(kBase, "x.yaml", given);
+  ASSERT_TRUE(e.has_value()) << e.error().message;
+  EXPECT_DOUBLE_EQ(e->cells[0].spec.workload.arrivals.rate, 3);
+  EXPECT_THAT(e->dimensions.at(0).labels, ElementsAre("mean", "tie"));
+}
+
+TEST(Experiment, TheRateIsTheMeanWhateverTheProcess) {
+  const Experiment e = parsed(
+      "workload:\n  rate: 10\n  requests: 5\n  arrivals: {kind: spikes, high: 4, period: 10s, "
+      "spike: "
+      "5s}\n");
+  EXPECT_NEAR(e.cells[0].spec.workload.arrivals.rate, 4, 1e-12);
+}
+
+TEST(Experiment, EveryKeyIsInTheDocs) {
+  const auto docs =
+      core::read_file(std::string(TAILRACE_SOURCE_DIR) + "/docs/simulate.md", std::size_t{1} << 20);
+  ASSERT_TRUE(docs.has_value());
+  std::string reference = experiment_reference();
+  reference.erase(0, reference.find_first_not_of('\n'));
+  EXPECT_NE(docs->find(reference), std::string::npos)
+      << "docs/simulate.md is out of date; paste what `tailrace simulate --keys` prints";
+}
+
+TEST(Experiment, TheExamplesOfTheDocsAreGood) {
+  const auto first = load_experiment(std::string(TAILRACE_SOURCE_DIR) + "/experiments/first.yaml");
+  EXPECT_TRUE(first.has_value()) << first.error().message;
+  const auto docs =
+      core::read_file(std::string(TAILRACE_SOURCE_DIR) + "/docs/simulate.md", std::size_t{1} << 20);
+  ASSERT_TRUE(docs.has_value());
+  const std::size_t begin = docs->find("```yaml\n") + 8;
+  const auto example = parse_experiment(
+      std::string_view(*docs).substr(begin, docs->find("```", begin) - begin), "docs");
+  EXPECT_TRUE(example.has_value()) << example.error().message;
+}
+
+}  // namespace
+}  // namespace tailrace::simulate

@@ -1,0 +1,233 @@
+#include "tailrace/simulate/results.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tailrace/report/replicates.h"
+#include "tailrace/simulate/experiment_run.h"
+
+namespace tailrace::simulate {
+namespace {
+
+MonoTime at(double seconds) {
+  return MonoTime(from_seconds(seconds));
+}
+
+RequestRecord record(std::uint64_t id, double arrival, double admitted, double first,
+                     double finished, std::int64_t output) {
+  RequestRecord r;
+  r.id = id;
+  r.end = End::kCompleted;
+  r.arrival = at(arrival);
+  r.dispatched = at(arrival);
+  r.admitted = at(admitted);
+  r.first_token = at(first);
+  r.finished = at(finished);
+  r.prompt = Tokens(10);
+  r.output = Tokens(output);
+  r.cap = Tokens(100);
+  return r;
+}
+
+WorkloadFacts facts(std::uint64_t requests, double last_arrival) {
+  WorkloadFacts f;
+  f.requests = requests;
+  f.last_arrival = at(last_arrival);
+  f.rate = 2;
+  f.class_ends = {2, 4, 6, 8};
+  return f;
+}
+
+TEST(RunRecorder, AddsUpWhatRequestsMet) {
+  Slo slo;
+  slo.ttft = std::chrono::seconds(2);
+  RunRecorder recorder(RunSpec{}, facts(4, 1.5), 0, slo);
+  recorder.add(record(0, 0.0, 0.5, 1.0, 5.0, 5));     // e2e 5, per token 1, itl 1
+  recorder.add(record(1, 0.5, 3.5, 3.75, 4.0, 2));    // wait 3 of 0.5 served: not over 10 times
+  recorder.add(record(2, 1.0, 12.0, 12.5, 13.0, 1));  // waits 11, runs 1
+  RequestRecord refused;
+  refused.id = 3;
+  refused.end = End::kRefused;
+  refused.arrival = at(1.5);
+  recorder.add(refused);
+  RunTotals totals;
+  totals.offered = 4;
+  totals.completed = 3;
+  totals.refused = 1;
+  totals.end = at(16);
+  totals.output_tokens = 8;
+  // Prompts of 10 and all tokens but each last one, and 7 again.
+  totals.computed_tokens = 30 + 4 + 1 + 0 + 7;
+  totals.preemptions = 2;
+  totals.busy_s = 4;
+  const RunResult r = recorder.result(totals);
+  EXPECT_EQ(r.measured, 3u);
+  EXPECT_DOUBLE_EQ(r.e2e->mean, (5.0 + 3.5 + 12.0) / 3);
+  EXPECT_DOUBLE_EQ(r.ttft->p50, 3.25);
+  EXPECT_DOUBLE_EQ(r.ttft->p90, 3.25 + 0.8 * (11.5 - 3.25));
+  EXPECT_DOUBLE_EQ(r.per_token->mean, (1.0 + 1.75 + 12.0) / 3);
+  EXPECT_EQ(r.itl->count, 2u);
+  EXPECT_DOUBLE_EQ(r.itl->mean, (1.0 + 0.25) / 2);
+  EXPECT_DOUBLE_EQ(*r.goodput, 0.25);
+  EXPECT_DOUBLE_EQ(r.starved, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(r.max_wait_s, 11);
+  EXPECT_DOUBLE_EQ(r.waiting_at_last, 0.5);
+  EXPECT_DOUBLE_EQ(*r.recomputed_tokens, 7);
+  EXPECT_DOUBLE_EQ(r.output_tokens_per_s, 0.5);
+  EXPECT_DOUBLE_EQ(r.utilisation, 0.25);
+  EXPECT_DOUBLE_EQ(r.preemptions_per_request, 0.5);
+  EXPECT_EQ(r.classes[0].count, 2u);
+  EXPECT_EQ(r.classes[2].count, 1u);
+  EXPECT_DOUBLE_EQ(r.classes[0].wait_s, 7);
+}
+
+TEST(RunRecorder, LeavesTheWarmUpOut) {
+  RunRecorder recorder(RunSpec{}, facts(10, 9), 0.2, Slo{});
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const double t = static_cast<double>(i);
+    recorder.add(record(i, t, t, t + 1, t + (i < 2 ? 100 : 2), 3));
+  }
+  RunTotals totals;
+  totals.offered = totals.completed = 10;
+  totals.end = at(101);
+  const RunResult r = recorder.result(totals);
+  EXPECT_EQ(r.measured, 8u);
+  EXPECT_DOUBLE_EQ(r.e2e->max, 2);
+  EXPECT_FALSE(r.goodput.has_value());
+}
+
+TEST(RunRecorder, CallsARunOverloadedWhenMoreWaitThanFluctuationExplains) {
+  const auto verdict = [](int n, int waiting) {
+    RunRecorder recorder(RunSpec{}, facts(static_cast<std::uint64_t>(n), 10), 0, Slo{});
+    for (int i = 0; i < n; ++i) {
+      const double admitted = i < waiting ? 11 : 9;
+      recorder.add(record(static_cast<std::uint64_t>(i), 8, admitted, admitted + 1, 20, 3));
+    }
+    RunTotals totals;
+    totals.offered = totals.completed = static_cast<std::uint64_t>(n);
+    totals.end = at(20);
+    return recorder.result(totals).overloaded;
+  };
+  EXPECT_FALSE(verdict(900, 90));  // 10 %, and 3/sqrt(900) is 10 %
+  EXPECT_TRUE(verdict(900, 91));
+  EXPECT_FALSE(verdict(100'000, 2000));
+  EXPECT_TRUE(verdict(100'000, 2001));
+}
+
+TEST(RunRecorder, SaysHowWellMediansOrderLengths) {
+  RunRecorder recorder(RunSpec{}, facts(4, 1), 0, Slo{});
+  const double said[] = {1, 2, 4, 3};
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    RequestRecord r = record(i, 0, 0, 1, 2, static_cast<std::int64_t>(10 + i));
+    r.predicted_median = said[i];
+    recorder.add(r);
+  }
+  EXPECT_DOUBLE_EQ(*recorder.result(RunTotals{}).tau, 4.0 / 6);  // 5 pairs rightly, one wrongly
+}
+
+TEST(SpreadCounter, IsExactWhileSmallAndWithinOnePercentBeyond) {
+  SpreadCounter counter;
+  EXPECT_FALSE(counter.spread().has_value());
+  for (int i = 1; i <= 1000; ++i) counter.add(i);
+  EXPECT_DOUBLE_EQ(counter.spread()->p99, 990.01);
+  const int n = static_cast<int>(SpreadCounter::kExactMax) + 1;
+  for (int i = 1001; i <= n; ++i) counter.add(i);
+  const Spread spread = *counter.spread();
+  EXPECT_NEAR(spread.p999 / (0.999 * n), 1, 0.011);
+  EXPECT_DOUBLE_EQ(spread.max, n);
+  EXPECT_DOUBLE_EQ(spread.mean, (n + 1) / 2.0);
+}
+
+TEST(HeatCounts, RowsAreHalfOctavesOfTheLength) {
+  std::size_t row = 0;
+  for (std::int64_t length = 1; length < 5000; ++length) {
+    row = HeatCounts::row_of(length);
+    ASSERT_LE(HeatCounts::least_of(row), length);
+    ASSERT_GT(HeatCounts::least_of(row + 1), length);
+  }
+  EXPECT_EQ(HeatCounts::least_of(3), 4);
+  EXPECT_EQ(HeatCounts::least_of(4), 6);
+}
+
+TEST(HeatCounts, ColumnsWidenUntilTheRunFitsAndLoseNobody) {
+  HeatCounts a;
+  HeatCounts b;
+  for (int i = 0; i < 1000; ++i) a.add(1 + i, i);
+  b.add(5, 0.01);
+  b.merge(a);
+  a.merge(b);
+  std::uint64_t sum = 0;
+  for (std::size_t r = 0; r < HeatCounts::kRows; ++r) {
+    for (std::size_t c = 0; c < HeatCounts::kColumns; ++c) sum += a.at(r, c);
+  }
+  EXPECT_EQ(sum, 2001u);
+  EXPECT_DOUBLE_EQ(a.column_seconds(), b.column_seconds());
+  EXPECT_GE(a.column_seconds() * HeatCounts::kColumns, 999);
+}
+
+TEST(Alone, IsWhatAnIdleEngineTakes) {
+  RunSpec spec;
+  spec.workload.arrivals.rate = 0.001;
+  spec.workload.arrivals.count = 1;
+  spec.workload.lengths.kind = LengthSpec::Kind::kFixed;
+  spec.workload.lengths.mean = 300;
+  spec.workload.prompts.mean = 20'000;  // three chunks
+  double e2e = 0;
+  const auto totals =
+      run(spec, [&](const RequestRecord& r) { e2e = to_seconds(*r.finished - r.arrival); });
+  ASSERT_TRUE(totals.has_value()) << totals.error().message;
+  EXPECT_NEAR(alone_s(spec.fleet.engine, Tokens(20'000), Tokens(300)) / e2e, 1, 1e-3);
+}
+
+TEST(Facts, DescribeTheWorkloadThatTheRunMeets) {
+  RunSpec spec;
+  spec.workload.arrivals.rate = 50;
+  spec.workload.arrivals.count = 2000;
+  spec.workload.lengths.cap = 500;
+  const auto facts = describe_workload(spec);
+  ASSERT_TRUE(facts.has_value()) << facts.error().message;
+  double sum = 0;
+  std::uint64_t capped = 0;
+  const auto totals = run(spec, [&](const RequestRecord& r) {
+    sum += static_cast<double>(r.output.count());
+    capped += r.output.count() == 500;
+  });
+  ASSERT_TRUE(totals.has_value());
+  EXPECT_EQ(facts->requests, totals->offered);
+  EXPECT_DOUBLE_EQ(facts->mean_length, sum / 2000);
+  EXPECT_DOUBLE_EQ(facts->at_cap, static_cast<double>(capped) / 2000);
+  EXPECT_EQ(facts->last_arrival, totals->last_arrival);
+  EXPECT_NEAR(*facts->rate, 50, 5);
+}
+
+TEST(Capacity, OfAFullBatchIsSlotsOverTheTimeOfAnAnswer) {
+  RunSpec spec;
+  spec.fleet.engine.max_num_seqs = 8;
+  spec.fleet.engine.cost = {};
+  spec.fleet.engine.cost.alpha_ms = 10;
+  spec.fleet.engine.cost.beta_ms = spec.fleet.engine.cost.gamma_ms = 0;
+  spec.fleet.engines = 2;
+  spec.workload.lengths.kind = LengthSpec::Kind::kFixed;
+  spec.workload.lengths.mean = 100;
+  const auto capacity = measure_capacity(spec);
+  ASSERT_TRUE(capacity.has_value()) << capacity.error().message;
+  // 16 slots, each 100 iterations of 10 ms.
+  EXPECT_NEAR(capacity->per_second, 16, 0.2);
+}
+
+TEST(Replicates, IntervalsAreStudents) {
+  const std::vector<double> values = {1, 2, 3};
+  const auto mean = report::mean_of_replicates(values);
+  EXPECT_DOUBLE_EQ(mean->estimate, 2);
+  EXPECT_NEAR(mean->high - 2, 4.302652729749464 / std::sqrt(3.0), 1e-12);
+  const std::vector<double> doubled = {2, 4, 6};
+  const auto ratio = report::ratio_of_replicates(doubled, values);
+  EXPECT_NEAR(ratio->estimate, 2, 1e-12);
+  EXPECT_NEAR(ratio->high, 2, 1e-9);  // paired: seeds cancel out
+  EXPECT_TRUE(std::isnan(report::mean_of_replicates(std::vector<double>{4})->low));
+  EXPECT_FALSE(report::ratio_of_replicates(values, std::vector<double>{1, 0, 1}).has_value());
+}
+
+}  // namespace
+}  // namespace tailrace::simulate
