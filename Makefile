@@ -89,3 +89,8 @@ install: build
 
 clean:
 	@rm -rf build
+
+# docs/beyond-tie.md: some minutes.
+.PHONY: beyond
+beyond: build
+	for each in target levers loads; do build/tailrace simulate experiments/beyond/$$each.yaml || exit 1; done

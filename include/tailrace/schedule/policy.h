@@ -53,7 +53,7 @@ struct PolicyOptions {
   double gittins_length_exponent = 0.7;
   /// gittins: what computing a token of context at a job's admission costs, in tokens generated. A
   /// preempted job's context counts again, its answer so far included.
-  double gittins_prefill_weight = 0.3;
+  double gittins_prefill_weight = 0.6;
   double gittins_decay = 0.835;  ///< gittins: as `decay`; 1 switches ageing off
 
   /// ssjf: the longest-waiting job goes first once it has waited so long, or so many times what it
