@@ -395,7 +395,7 @@ void visit_preemption(SchemaVisitor& v, schedule::PreemptionOptions& o) {
                                "A request preempted so often stays in the batch. 1 for gittins."));
   v.field(optional_real_field("hysteresis", o.hysteresis, 1e-3, 1,
                               "A waiting request displaces one only if its rank is below this "
-                              "share of the other's. 0.2 for gittins."));
+                              "share of the other's. 0.25 for gittins."));
   v.field(optional_count_field("quantum", o.quantum, 1, 1'000'000,
                                "Tokens that a request generates before it may be displaced. 16 "
                                "for gittins."));

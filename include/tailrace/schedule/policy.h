@@ -50,7 +50,7 @@ struct PolicyOptions {
   double gittins_context_weight = 0;
   /// gittins: the wait for an answer of L tokens counts for L^−exponent. 0: the Gittins rank, which
   /// is for mean latency; 1: for latency per token. docs/beyond-tie.md tells what lies between.
-  double gittins_length_exponent = 0.7;
+  double gittins_length_exponent = 0.85;
   /// gittins: what computing a token of context at a job's admission costs, in tokens generated. A
   /// preempted job's context counts again, its answer so far included.
   double gittins_prefill_weight = 0.6;

@@ -34,7 +34,7 @@ struct PreemptionLimits {
   /// A job that was preempted so often, by a review or for want of memory, stays.
   std::int64_t max_per_job = 1;
   /// A waiting job displaces a running one only if its rank is below this share of the other's.
-  double hysteresis = 0.2;
+  double hysteresis = 0.25;
   /// Tokens that a job generates, from its admission on, before it may be displaced. At least 1.
   std::int64_t quantum = 16;
 };
