@@ -76,9 +76,10 @@ std::vector<std::size_t> choose_preemptions(std::span<const RunningJob> running,
   for (std::size_t i = 0; i < running.size(); ++i) {
     if (may_leave(running[i], limits)) worst_first.push_back(i);
   }
-  std::stable_sort(
-      worst_first.begin(), worst_first.end(),
-      [&running](std::size_t a, std::size_t b) { return worse(running[a], running[b]); });
+  std::sort(worst_first.begin(), worst_first.end(), [&running](std::size_t a, std::size_t b) {
+    if (worse(running[a], running[b])) return true;
+    return !worse(running[b], running[a]) && a < b;
+  });
 
   std::size_t leaving = 0;
   for (const WaitingJob& job : waiting) {
