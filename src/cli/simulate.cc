@@ -118,7 +118,7 @@ Result<simulate::Experiment> experiment_of(const Flags& flags) {
     return fail(ErrorCode::kInvalidArgument,
                 "give an experiment file or --trace FILE; docs/simulate.md explains both");
   }
-  return simulate::parse_experiment("", "flags", given);
+  return simulate::parse_experiment("", "flags", given, ".");
 }
 
 int not_written(std::string_view flag, const Error& error) {

@@ -252,12 +252,14 @@ Result<Profile> parse_profile(std::string_view yaml, std::string_view origin) {
   return ProfileReader(*tree, origin).read();
 }
 
+Result<Profile> read_profile(const std::string& path) {
+  const auto text = core::read_file(path, kFileBytesMax);
+  if (!text) return fail(text.error());
+  return parse_profile(*text, core::printable(path));
+}
+
 Result<Profile> find_profile(const std::string& name_or_file) {
-  if (names_a_file(name_or_file)) {
-    const auto text = core::read_file(name_or_file, kFileBytesMax);
-    if (!text) return fail(text.error());
-    return parse_profile(*text, core::printable(name_or_file));
-  }
+  if (names_a_file(name_or_file)) return read_profile(name_or_file);
   const auto preset = find_preset(name_or_file);
   if (!preset) {
     return fail(preset.error().code,

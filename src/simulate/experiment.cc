@@ -180,6 +180,11 @@ class Assembly {
   void workload() {
     ArrivalSpec& arrivals = s_.spec.workload.arrivals;
     const bool trace = !s_.trace.paths.empty();
+    if (!s_.classes.empty() && (trace || !s_.servegen.arrivals.empty())) {
+      problems_.add("workload.classes",
+                    "stand beside recorded requests, which say themselves whose they are; leave "
+                    "one out");
+    }
     if (s_.rate && s_.load) {
       problems_.add("workload.load", "stands beside workload.rate; keep one of them");
     }
@@ -229,17 +234,21 @@ class Assembly {
       s_.sessions.turns = s_.turns;
       s_.spec.workload.sessions = s_.sessions;
     }
-    const LengthSpec& lengths = s_.spec.workload.lengths;
-    if (lengths.least > lengths.cap) {
-      problems_.add(
-          "workload.lengths.least",
-          fmt::format("{} is more than workload.lengths.cap ({})", lengths.least, lengths.cap));
+    tokens("workload", s_.spec.workload.lengths, s_.spec.workload.prompts);
+    for (const auto& [name, c] : s_.classes) {
+      tokens("workload.classes." + name, *c.lengths, *c.prompts);
+      s_.spec.workload.classes.push_back(c);
     }
-    const PromptSpec& prompts = s_.spec.workload.prompts;
+  }
+
+  void tokens(const std::string& path, const LengthSpec& lengths, const PromptSpec& prompts) {
+    if (lengths.least > lengths.cap) {
+      problems_.add(path + ".lengths.least", fmt::format("{} is more than {}.lengths.cap ({})",
+                                                         lengths.least, path, lengths.cap));
+    }
     if (prompts.least > prompts.most) {
-      problems_.add(
-          "workload.prompts.least",
-          fmt::format("{} is more than workload.prompts.most ({})", prompts.least, prompts.most));
+      problems_.add(path + ".prompts.least", fmt::format("{} is more than {}.prompts.most ({})",
+                                                         prompts.least, path, prompts.most));
     }
   }
 
@@ -426,7 +435,8 @@ std::optional<std::size_t> Experiment::baseline_of(std::size_t cell) const {
 }
 
 Result<Experiment> parse_experiment(std::string_view text, std::string_view origin,
-                                    std::span<const Override> overrides) {
+                                    std::span<const Override> overrides,
+                                    const std::optional<std::string>& folder) {
   auto tree = base_tree(text, origin, overrides);
   if (!tree) return fail(tree.error());
   Problems problems(origin);
@@ -468,6 +478,7 @@ Result<Experiment> parse_experiment(std::string_view text, std::string_view orig
       }
     }
     Settings settings = default_settings();
+    settings.folder = folder;
     Cell cell = read_cell(cell_tree, problems, settings);
     cell.labels = std::move(labels);
     if (!problems.none()) return fail(problems.error());
@@ -494,7 +505,9 @@ Result<Experiment> parse_experiment(std::string_view text, std::string_view orig
 Result<Experiment> load_experiment(const std::string& path, std::span<const Override> overrides) {
   auto text = core::read_file(path, kExperimentBytesMax);
   if (!text) return fail(text.error());
-  return parse_experiment(*text, path, overrides);
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return parse_experiment(*text, path, overrides, folder);
 }
 
 }  // namespace tailrace::simulate

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <filesystem>
 
+#include "tailrace/dispatch/backend_choice.h"
 #include "tailrace/engine/presets.h"
+#include "tailrace/engine/profile.h"
 
 namespace tailrace::simulate {
 namespace {
@@ -30,210 +32,10 @@ using std::chrono::seconds;
 
 constexpr Duration kYear = hours(24 * 365);
 constexpr Duration kHour = hours(1);
-constexpr double kRateMax = 1e6;
-constexpr std::int64_t kRequestsMax = 1'000'000'000;
-
-/// A duration in the file, seconds in the structure.
-Field seconds_field(std::string name, double& into, Duration low, Duration high, std::string help) {
-  Duration now = from_seconds(into);
-  Field field = duration_field(std::move(name), now, low, high, std::move(help));
-  field.assign = [&into, low, high](std::string_view text) -> Result<void> {
-    Duration value{0};
-    if (auto set = duration_field("", value, low, high, "").assign(text); !set) return set;
-    into = to_seconds(value);
-    return {};
-  };
-  return field;
-}
-
-Field optional_seconds_field(std::string name, std::optional<double>& into, Duration low,
-                             Duration high, std::string help) {
-  std::optional<Duration> now;
-  if (into) now = from_seconds(*into);
-  Field field = optional_duration_field(std::move(name), now, low, high, std::move(help));
-  field.assign = [&into, low, high](std::string_view text) -> Result<void> {
-    std::optional<Duration> value;
-    if (auto set = optional_duration_field("", value, low, high, "").assign(text); !set) return set;
-    into = value ? std::optional<double>(to_seconds(*value)) : std::nullopt;
-    return {};
-  };
-  return field;
-}
-
-/// A number that may not be there: no word stands for its absence, the key is left out.
-Field maybe_real_field(std::string name, std::optional<double>& into, double low, double high,
-                       std::string help) {
-  double now = low;
-  Field field = real_field(std::move(name), now, low, high, std::move(help));
-  field.default_text = "";
-  field.assign = [&into, low, high](std::string_view text) -> Result<void> {
-    double value = 0;
-    if (auto set = real_field("", value, low, high, "").assign(text); !set) return set;
-    into = value;
-    return {};
-  };
-  return field;
-}
-
-Field maximum_rate_field(MaximumRate& into) {
-  Field field;
-  field.name = "maximum_rate";
-  field.type = "measure \\| off \\| number above 0";
-  field.help =
-      "Requests per second that the fleet can serve, what `load` is a share of. measure: by a run "
-      "of its own, in arrival order with the queue never empty.";
-  field.default_text = "measure";
-  field.assign = [&into](std::string_view text) -> Result<void> {
-    if (text == "measure" || text == "off") {
-      into = {text == "off" ? MaximumRate::Kind::kOff : MaximumRate::Kind::kMeasure, 0};
-      return {};
-    }
-    double value = 0;
-    if (auto set = real_field("", value, 1e-6, kRateMax, "").assign(text); !set) {
-      return fail(ErrorCode::kInvalidArgument, set.error().message + ", measure or off");
-    }
-    into = {MaximumRate::Kind::kGiven, value};
-    return {};
-  };
-  return field;
-}
 
 Field of_preset(Field field) {
   field.default_text = "the preset's";
   return field;
-}
-
-void visit_arrivals(SchemaVisitor& v, ArrivalSpec& arrivals) {
-  using Kind = ArrivalSpec::Kind;
-  v.field(choice_field("kind", arrivals.kind,
-                       {{"poisson", Kind::kPoisson},
-                        {"gamma", Kind::kGamma},
-                        {"markov", Kind::kMarkov},
-                        {"sinusoid", Kind::kSinusoid},
-                        {"spikes", Kind::kSpikes},
-                        {"at-once", Kind::kAtOnce}},
-                       "How requests come: poisson; gamma, gaps of variation `cv`; markov, a rate "
-                       "that jumps up and down; sinusoid; spikes; at-once, all at time 0."));
-  v.field(real_field("cv", arrivals.cv, 0.01, 100, "gamma: coefficient of variation of the gaps."));
-  v.field(real_field("high", arrivals.high, 1, 1000,
-                     "markov, spikes: the high rate over the low one. The mean is `rate`."));
-  v.field(real_field("amplitude", arrivals.amplitude, 0, 1, "sinusoid: swing, share of the mean."));
-  v.field(seconds_field("period", arrivals.period_s, milliseconds(1), kYear,
-                        "sinusoid, spikes: from one crest or spike to the next."));
-  v.field(seconds_field("spike", arrivals.spike_s, milliseconds(1), kYear, "spikes: how long."));
-  v.field(seconds_field("low_sojourn", arrivals.low_sojourn_s, milliseconds(1), kYear,
-                        "markov: mean time at the low rate."));
-  v.field(seconds_field("high_sojourn", arrivals.high_sojourn_s, milliseconds(1), kYear,
-                        "markov: mean time at the high rate."));
-}
-
-void visit_lengths(SchemaVisitor& v, LengthSpec& lengths) {
-  using Kind = LengthSpec::Kind;
-  v.field(choice_field(
-      "kind", lengths.kind,
-      {{"log-t", Kind::kLogT}, {"fixed", Kind::kFixed}, {"exponential", Kind::kExponential}},
-      "How long answers are, in tokens. log-t: each request has a mu and a sigma of its own, and "
-      "ln length = mu + sigma · Student t."));
-  v.field(real_field("mu_mean", lengths.mu_mean, -20, 20, "log-t: mean of mu over requests."));
-  v.field(real_field("mu_sd", lengths.mu_sd, 0, 10, "log-t: standard deviation of mu."));
-  v.field(real_field("sigma_median", lengths.sigma_median, 1e-4, 10, "log-t: median of sigma."));
-  v.field(real_field("sigma_spread", lengths.sigma_spread, 0, 5,
-                     "log-t: standard deviation of ln sigma."));
-  v.field(real_field("correlation", lengths.correlation, -1, 1,
-                     "log-t: correlation of mu and ln sigma."));
-  v.field(real_field("nu", lengths.nu, 0.1, 1000, "log-t: degrees of freedom of the tail."));
-  v.field(real_field("mean", lengths.mean, 1, 1e7, "fixed, exponential: mean length."));
-  v.field(whole_field("least", lengths.least, 1, 1 << 30, "Shorter answers count as so long."));
-  v.field(whole_field("cap", lengths.cap, 1, 1 << 30, "Longer answers are cut there."));
-}
-
-void visit_prompts(SchemaVisitor& v, PromptSpec& prompts) {
-  using Kind = PromptSpec::Kind;
-  v.field(choice_field("kind", prompts.kind,
-                       {{"fixed", Kind::kFixed}, {"log-normal", Kind::kLogNormal}},
-                       "How long prompts are."));
-  v.field(real_field("mean", prompts.mean, 1, 1e7, "Mean length in tokens."));
-  v.field(real_field("cv", prompts.cv, 0.01, 100, "log-normal: coefficient of variation."));
-  v.field(whole_field("least", prompts.least, 1, 1 << 30, "Shorter prompts count as so long."));
-  v.field(whole_field("most", prompts.most, 1, 1 << 30, "Longer prompts are cut there."));
-}
-
-void visit_trace(SchemaVisitor& v, TraceSpec& trace) {
-  v.field(text_list_field("files", trace.paths,
-                          "Recorded requests, in the place of arrivals, lengths and prompts: their "
-                          "times and lengths (docs/traces.md). Several are merged by time."));
-  v.field(seconds_field("from", trace.from_s, Duration{0}, kYear,
-                        "What came earlier on the recorded clock is left out."));
-  v.field(optional_seconds_field("until", trace.until_s, Duration{1}, kYear,
-                                 "And what came at this time or later."));
-  v.field(real_field("sample", trace.sample, 1e-9, 1, "Each request is kept with this chance."));
-  v.field(real_field("speed", trace.speed, 1e-6, 1e6, "Requests come so many times faster."));
-  v.field(count_field("repeat", trace.repeat, 1, 1'000'000, "Passes, one after the other."));
-  v.field(flag_field("fresh_prefixes", trace.fresh_prefixes,
-                     "Whether prompts of one pass or file share nothing with those of another."));
-  v.field(whole_field("cap", trace.cap, 0, 1 << 30,
-                      "Limit of requests whose row names none; 0: their own length."));
-  v.field(flag_field("draw_lengths", trace.draw_lengths,
-                     "Whether answers are as long as `lengths` draws them, not as recorded."));
-}
-
-void visit_servegen(SchemaVisitor& v, ServeGenSpec& servegen) {
-  v.field(
-      text_field("arrivals", servegen.arrivals,
-                 "File of ServeGen's arrival windows: clients of a service with their rates, in "
-                 "the place of arrivals, lengths and trace (docs/traces.md)."));
-  v.field(text_field("lengths", servegen.lengths, "File of its length windows."));
-  v.field(text_field("histograms", servegen.histograms,
-                     "File of the busiest clients' histograms of lengths; may be left out."));
-  v.field(seconds_field("from", servegen.from_s, Duration{0}, kYear,
-                        "What comes earlier on the tables' clock is left out."));
-  v.field(optional_seconds_field("until", servegen.until_s, Duration{1}, kYear,
-                                 "And what comes at this time or later."));
-  v.field(real_field("rate_scale", servegen.rate_scale, 1e-6, 1e6, "Factor of every rate."));
-  v.field(
-      whole_field("cap", servegen.cap, 0, 1 << 30, "Limit of every answer; 0: its own length."));
-}
-
-void visit_sessions(SchemaVisitor& v, SessionSpec& sessions, double& turns) {
-  v.field(
-      real_field("turns", turns, 0, 1e6,
-                 "Mean number of turns of a conversation; 0: every request stands alone. `rate` "
-                 "is then of conversations."));
-  v.field(seconds_field("think", sessions.think_s, Duration{0}, kYear,
-                        "Mean time from the end of an answer to the next turn."));
-  v.field(seconds_field("token_time", sessions.token_s, Duration{0}, kHour,
-                        "That each token of an answer is meant to take."));
-  v.field(whole_field("context", sessions.context, 2, 1 << 30,
-                      "A conversation ends before it exceeds so many tokens."));
-  v.field(whole_field("system_tokens", sessions.system_tokens, 0, 1 << 30,
-                      "What every conversation begins with."));
-  v.field(whole_field("tokens_per_id", sessions.tokens_per_id, 1, 1 << 20,
-                      "Of the prefix ids: a multiple of the engine's block."));
-}
-
-void visit_workload(SchemaVisitor& v, Settings& s) {
-  WorkloadSpec& workload = s.spec.workload;
-  v.field(maybe_real_field("rate", s.rate, 1e-6, kRateMax,
-                           "Mean requests per second. Of a trace: its own, times `speed`."));
-  v.field(maybe_real_field("load", s.load, 1e-3, 1000,
-                           "The rate as a share of the maximum rate, in the place of `rate`; of a "
-                           "trace, in the place of `speed`. 1.5: half more than can be served."));
-  v.field(maximum_rate_field(s.maximum_rate));
-  v.field(optional_seconds_field("duration", workload.arrivals.duration_s, milliseconds(1), kYear,
-                                 "Requests come for so long."));
-  v.field(optional_count_field("requests", workload.arrivals.count, 1, kRequestsMax,
-                               "At most so many come; without a trace this or `duration` must be "
-                               "given."));
-  v.section("arrivals", "When requests come.", [&] { visit_arrivals(v, workload.arrivals); });
-  v.section("lengths", "How long their answers are.", [&] { visit_lengths(v, workload.lengths); });
-  v.section("prompts", "How long they are themselves.",
-            [&] { visit_prompts(v, workload.prompts); });
-  v.section("sessions", "Conversations, whose turns begin with all that was said.",
-            [&] { visit_sessions(v, s.sessions, s.turns); });
-  v.section("trace", "Recorded requests instead of generated ones.",
-            [&] { visit_trace(v, s.trace); });
-  v.section("servegen", "Requests drawn from tables of a service's clients.",
-            [&] { visit_servegen(v, s.servegen); });
 }
 
 Field preset_field(Settings& s) {
@@ -245,6 +47,25 @@ Field preset_field(Settings& s) {
   field.assign = [&s, choose = std::move(field.assign)](std::string_view text) -> Result<void> {
     if (auto set = choose(text); !set) return set;
     s.spec.fleet.engine = engine::find_preset(s.preset)->config;
+    return {};
+  };
+  return field;
+}
+
+/// The engine of a file. Read at once, so that the keys under `engine` change it.
+Field profile_field(Settings& s) {
+  Field field = text_field("profile", s.profile,
+                           "File of an engine's profile, in the place of `preset` "
+                           "(docs/emulated-engine.md); relative to the experiment's folder.");
+  field.assign = [&s](std::string_view text) -> Result<void> {
+    if (!s.folder) return fail(ErrorCode::kInvalidArgument, "cannot be read from here");
+    s.profile = text;
+    const auto path = std::filesystem::path(*s.folder) / s.profile;
+    auto profile = engine::read_profile(path.string());
+    if (!profile) {
+      return fail(ErrorCode::kInvalidArgument, "is no profile: " + profile.error().message);
+    }
+    s.spec.fleet.engine = profile->config;
     return {};
   };
   return field;
@@ -288,6 +109,7 @@ void visit_engine(SchemaVisitor& v, engine::EngineConfig& e) {
 
 void visit_fleet(SchemaVisitor& v, Settings& s) {
   v.field(preset_field(s));
+  v.field(profile_field(s));
   v.field(int_field("engines", s.spec.fleet.engines, 1, 4096, "How many of them."));
   v.section("engine", "What differs from the preset.",
             [&] { visit_engine(v, s.spec.fleet.engine); });
@@ -424,6 +246,14 @@ void visit_front(SchemaVisitor& v, FrontSpec& front) {
                     "max_num_seqs."));
 }
 
+void visit_dispatch(SchemaVisitor& v, dispatch::DispatchConfig& config) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto name : dispatch::backend_choice_names()) names.emplace_back(name, name);
+  v.field(choice_field("choice", config.choice, names,
+                       "Which of the engines with a slot to spare gets the request whose turn it "
+                       "is."));
+}
+
 void visit_predictor(SchemaVisitor& v, PredictorSpec& p) {
   using Kind = PredictorSpec::Kind;
   using Family = PredictorSpec::Family;
@@ -492,8 +322,13 @@ class ReferenceWriter final : public SchemaVisitor {
   }
   void list(std::string_view, std::string_view, const std::function<void()>&) override {}
   void map(std::string_view name, std::string_view help,
-           const std::function<void(const std::string&)>&) override {
-    text += fmt::format("\n### {}\n\n{}\n", name, help);
+           const std::function<void(const std::string&)>& element) override {
+    const std::string outer = prefix_;
+    text += fmt::format("\n### {}{}\n\n{}\n", prefix_, name, help);
+    in_table_ = false;
+    prefix_ += fmt::format("{}.NAME.", name);
+    element("NAME");
+    prefix_ = outer;
     in_table_ = false;
   }
 
@@ -544,6 +379,8 @@ void visit_settings(SchemaVisitor& v, Settings& s) {
   v.section("preemption", "Who is sent back.",
             [&] { visit_preemption(v, s.spec.fleet.scheduler.preemption); });
   v.section("front", "Which engine it goes to.", [&] { visit_front(v, s.spec.front); });
+  v.section("dispatch", "The queue in front of the engines, where policy.place is front.",
+            [&] { visit_dispatch(v, s.spec.front.dispatch); });
   v.section("predictor", "What the policy knows.", [&] { visit_predictor(v, s.spec.predictor); });
   v.section("slo", "What is served well: goodput is the share that meets all of these.", [&] {
     v.field(optional_duration_field("ttft", s.slo.ttft, Duration{1}, kYear, "To the first token."));

@@ -3,6 +3,7 @@
 // visit_settings declares each once; experiment.cc reads them, experiment_schema.cc documents them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,18 +29,23 @@ struct Settings {
   std::optional<double> load;
   MaximumRate maximum_rate;
   std::string preset;
+  std::string profile;
+  std::optional<std::string> folder;  ///< what a profile's path is relative to; nothing: no files
   std::string policy = "fcfs";
   PolicyPlace policy_place = PolicyPlace::kEngines;
   std::optional<Duration> waiting_bound;
   TraceSpec trace;
   ServeGenSpec servegen;
   SessionSpec sessions;
+  /// By name, so that the order in the file decides nothing.
+  std::map<std::string, ClassSpec> classes;
   double turns = 0;
   RunSpec spec;
 };
 
 /// The settings of an empty file.
 Settings default_settings();
+void visit_workload(core::SchemaVisitor& visitor, Settings& settings);
 void visit_settings(core::SchemaVisitor& visitor, Settings& settings);
 
 }  // namespace tailrace::simulate

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
 #include "tailrace/core/text.h"
 
 namespace tailrace::simulate {
@@ -106,6 +111,67 @@ TEST(Experiment, PresetComesBeforeWhatDiffersFromIt) {
                               "  preset: a100-8b\n");
   EXPECT_EQ(e.cells[0].spec.fleet.engine.max_num_seqs, 7);
   EXPECT_GT(e.cells[0].spec.fleet.engine.cost.alpha_ms, 8);
+}
+
+TEST(Experiment, AProfileTakesThePresetsPlaceAndTheEnginesKeysChangeIt) {
+  const std::string folder = testing::TempDir();
+  const std::string name = "tailrace_profile_" + std::to_string(::getpid()) + ".yaml";
+  std::ofstream(folder + name) << "alpha_ms: 77\nmax_num_seqs: 5\n";
+  const std::string text =
+      std::string(kBase) + "fleet: {profile: " + name + ", engine: {max_num_seqs: 6}}\n";
+  const auto e = parse_experiment(text, "x.yaml", {}, folder);
+  std::remove((folder + name).c_str());
+  ASSERT_TRUE(e.has_value()) << e.error().message;
+  EXPECT_DOUBLE_EQ(e->cells[0].spec.fleet.engine.cost.alpha_ms, 77);
+  EXPECT_EQ(e->cells[0].spec.fleet.engine.max_num_seqs, 6);
+  EXPECT_THAT(refused(text), HasSubstr("fleet.profile: \"" + name + "\" cannot be read from here"));
+}
+
+TEST(Experiment, AClassChangesWhatItNamesAndLeavesTheRestToTheWorkload) {
+  const Experiment e = parsed(std::string(kBase) +
+                              "  lengths: {mu_mean: 3, cap: 500}\n"
+                              "  classes:\n"
+                              "    chat: {share: 3, priority: 2, weight: 4, deadline: 5s}\n"
+                              "    batch: {tenant: night, lengths: {mu_mean: 6}}\n");
+  const auto& classes = e.cells[0].spec.workload.classes;
+  ASSERT_EQ(classes.size(), 2u);
+  EXPECT_EQ(classes[0].tenant, "night");  // by name: batch, chat
+  EXPECT_DOUBLE_EQ(classes[0].lengths->mu_mean, 6);
+  EXPECT_EQ(classes[0].lengths->cap, 500);
+  EXPECT_EQ(classes[1].tenant, "chat");
+  EXPECT_DOUBLE_EQ(classes[1].share, 3);
+  EXPECT_EQ(classes[1].priority, 2);
+  EXPECT_DOUBLE_EQ(classes[1].weight, 4);
+  EXPECT_DOUBLE_EQ(*classes[1].deadline_s, 5);
+  EXPECT_DOUBLE_EQ(classes[1].lengths->mu_mean, 3);
+  EXPECT_THAT(refused(std::string(kBase) + "  classes: {a: {prompts: {least: 9, most: 8}}}\n"),
+              HasSubstr("workload.classes.a.prompts.least: 9 is more than "
+                        "workload.classes.a.prompts.most (8)"));
+  EXPECT_THAT(refused("workload: {trace: {files: x}, classes: {a: {}}}\n"),
+              HasSubstr("workload.classes: stand beside recorded requests"));
+}
+
+TEST(Experiment, SharesOfClassesAreWhatComes) {
+  const Experiment e = parsed(
+      "workload: {rate: 10, requests: 4000, classes: {a: {share: 3}, b: {lengths: {kind: fixed, "
+      "mean: 7}}}}\n");
+  int of_a = 0;
+  const auto totals = run(e.cells[0].spec, [&](const RequestRecord& r) {
+    of_a += r.tenant == "a";
+    EXPECT_TRUE(r.tenant == "a" || r.output == Tokens(7));
+  });
+  ASSERT_TRUE(totals.has_value()) << totals.error().message;
+  EXPECT_NEAR(of_a, 3000, 100);
+}
+
+TEST(Experiment, TheDispatchersOwnChoiceIsAKeyToo) {
+  const Experiment e = parsed(std::string(kBase) +
+                              "policy: {place: front}\n"
+                              "grid: {dispatch.choice: [least-outstanding, least-work]}\n");
+  EXPECT_EQ(e.cells[0].spec.front.dispatch.choice, "least-outstanding");
+  EXPECT_EQ(e.cells[1].spec.front.dispatch.choice, "least-work");
+  EXPECT_THAT(refused(std::string(kBase) + "dispatch: {choice: best}\n"),
+              HasSubstr("dispatch.choice: \"best\" is unknown; use least-outstanding, "));
 }
 
 TEST(Experiment, NamesFileLineKeyValueAndRemedyOfWhatIsWrong) {

@@ -33,6 +33,9 @@ struct Profile {
 /// other.
 Result<Profile> parse_profile(std::string_view yaml, std::string_view origin);
 
+/// Of a file. Errors also: those of reading it.
+Result<Profile> read_profile(const std::string& path);
+
 /// By the name of a preset, or from a file: a word with a slash or that ends in .yaml, .yml or
 /// .json. Errors also: kNotFound (no such preset or file), those of reading a file.
 Result<Profile> find_profile(const std::string& name_or_file);

@@ -3,7 +3,8 @@
 // An experiment is a YAML file: one set of settings, and a grid of what varies. Every key is
 // declared once, in src/simulate/experiment_schema.cc, with its unit, range, default and effect;
 // reading, errors and the reference in docs/simulate.md come from that declaration. A bad file is
-// one Error that names file, line, dotted key, value and remedy. Nothing is opened or run here.
+// one Error that names file, line, dotted key, value and remedy. Of other files only engines'
+// profiles are read; nothing is run here.
 #pragma once
 
 #include <cstdint>
@@ -80,11 +81,14 @@ struct Override {
   std::string origin;  ///< for errors: "--policy"
 };
 
-/// `origin` names the text in errors. Overrides replace the file's base settings; "grid.KEY" adds
+/// `origin` names the text in errors; `folder` is what fleet.profile is relative to, and without it
+/// no profile is read. Overrides replace the file's base settings; "grid.KEY" adds
 /// or replaces a dimension. Errors: kInvalidArgument, one line per problem.
 Result<Experiment> parse_experiment(std::string_view text, std::string_view origin,
-                                    std::span<const Override> overrides = {});
-/// Of a file. Errors: also kNotFound and kResourceExhausted (over 1 MiB).
+                                    std::span<const Override> overrides = {},
+                                    const std::optional<std::string>& folder = {});
+/// Of a file; profiles are relative to its folder. Errors: also kNotFound and kResourceExhausted
+/// (over 1 MiB).
 Result<Experiment> load_experiment(const std::string& path,
                                    std::span<const Override> overrides = {});
 
