@@ -237,6 +237,10 @@ std::string to_html(const Experiment& experiment, const ExperimentResult& result
                   "answers are cut at one length, or hardly differ, there is nothing to schedule.",
                   figure(facts.mean_length), figure(facts.p10), figure(facts.p50),
                   figure(facts.p90), figure(facts.p99), 100 * facts.at_cap));
+  if (facts.dropped > 0) {
+    page.add_paragraph(
+        fmt::format("{} rows of the trace had no answer and were left out.", facts.dropped));
+  }
   page.add_figures({lengths_figure(facts)});
   page.add_heading("Results");
   page.add_table(cells_table(experiment, result));
@@ -264,6 +268,13 @@ std::string to_html(const Experiment& experiment, const ExperimentResult& result
   page.add_heat_maps(heat_maps(series, result));
   page.add_heading("Who pays");
   page.add_figures({slow_down_by_class(series, result)});
+  if (const auto predictions = predictions_table(experiment, result)) {
+    page.add_heading("Predictions");
+    page.add_paragraph(
+        "Kendall's tau of predicted medians and lengths; share of the lengths that lie within "
+        "their laws' central intervals. Laws that know what they do not know have 0.5 and 0.9.");
+    page.add_table(*predictions);
+  }
   page.add_heading("Starvation, preemption, memory");
   page.add_table(fairness_table(experiment, result));
   return page.text();

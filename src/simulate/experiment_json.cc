@@ -23,6 +23,7 @@ json::object facts_json(const WorkloadFacts& facts) {
   json::array histogram;
   for (const auto& [least, count] : facts.histogram) histogram.push_back(json::array{least, count});
   return {{"requests", facts.requests},
+          {"dropped_rows", facts.dropped},
           {"rate", number(facts.rate)},
           {"mean", facts.mean_length},
           {"p10", facts.p10},

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 
 #include "simulate/parallel.h"
+#include "tailrace/core/text.h"
 #include "tailrace/report/replicates.h"
 
 namespace tailrace::simulate {
@@ -24,6 +26,32 @@ std::string rate_key(const RunSpec& spec) {
                      workload.trace ? workload.trace->speed : 0.0,
                      workload.servegen ? workload.servegen->rate_scale : 0.0,
                      spec.horizon_s ? *spec.horizon_s : -1.0);
+}
+
+/// What is read more than once must begin anew each time: standard input and pipes do not.
+Result<void> check_files(const WorkloadSpec& workload) {
+  std::vector<std::pair<std::string_view, std::string>> files;
+  if (workload.trace) {
+    for (const std::string& path : workload.trace->paths) {
+      files.emplace_back("workload.trace.files", path);
+    }
+  }
+  if (workload.servegen) {
+    files.emplace_back("workload.servegen.arrivals", workload.servegen->arrivals);
+    files.emplace_back("workload.servegen.lengths", workload.servegen->lengths);
+    files.emplace_back("workload.servegen.histograms", workload.servegen->histograms);
+  }
+  for (const auto& [key, path] : files) {
+    std::error_code none;
+    const auto status = std::filesystem::status(path, none);
+    const bool there = std::filesystem::exists(status);  // else its reader says so
+    if (path != "-" && (!there || std::filesystem::is_regular_file(status))) continue;
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: {} is {}, and every run reads it anew; save it to a file", key,
+                    core::quoted(path, 256), path == "-" ? "standard input" : "no regular file"));
+  }
+  return {};
 }
 
 /// Gives each distinct text a number, in order of appearance.
@@ -50,6 +78,9 @@ class Conductor {
   }
 
   Result<ExperimentResult> conduct() {
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      if (auto good = check_files(specs_[i].workload); !good) return failed(i, good.error());
+    }
     if (auto done = capacities(); !done) return fail(done.error());
     if (auto done = rates(); !done) return fail(done.error());
     if (auto done = facts(); !done) return fail(done.error());

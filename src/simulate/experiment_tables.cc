@@ -40,8 +40,10 @@ constexpr Shown kFairness[] = {{"longest wait s", "wait_s.max"},
                                {"recomputed tokens", "recomputed_tokens"},
                                {"KV held", "kv_share"},
                                {"engines busy", "utilisation"},
-                               {"goodput", "goodput"},
-                               {"tau", "tau"}};
+                               {"goodput", "goodput"}};
+
+constexpr Shown kPredictions[] = {
+    {"tau", "tau"}, {"within 50 %", "within_50"}, {"within 90 %", "within_90"}};
 
 std::string ascii(std::string_view text) {
   std::string out;
@@ -152,6 +154,24 @@ report::Table fairness_table(const Experiment& experiment, const ExperimentResul
     }
     table.add_row(std::move(row));
   }
+  return table;
+}
+
+std::optional<report::Table> predictions_table(const Experiment& experiment,
+                                               const ExperimentResult& result) {
+  auto columns = label_columns(experiment);
+  for (const Shown& shown : kPredictions) columns.push_back({std::string(shown.title)});
+  Table table(columns);
+  for (std::size_t i = 0; i < result.cells.size(); ++i) {
+    const CellResult& cell = result.cells[i];
+    if (!cell.mean(metric_named("tau")) && !cell.mean(metric_named("within_90"))) continue;
+    auto row = label_cells(experiment, i);
+    for (const Shown& shown : kPredictions) {
+      row.push_back(with_error(cell.mean(metric_named(shown.metric))));
+    }
+    table.add_row(std::move(row));
+  }
+  if (table.rows().empty()) return std::nullopt;
   return table;
 }
 

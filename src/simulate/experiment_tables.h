@@ -17,6 +17,10 @@ std::optional<report::Table> ratios_table(const Experiment& experiment,
 /// One row a cell: starvation, preemption, memory.
 report::Table fairness_table(const Experiment& experiment, const ExperimentResult& result);
 
+/// One row for each cell whose requests had laws: how well these foretold lengths; nothing if none.
+std::optional<report::Table> predictions_table(const Experiment& experiment,
+                                               const ExperimentResult& result);
+
 /// A metric that exists: naming another is a failed check.
 const Metric& metric_named(std::string_view name);
 

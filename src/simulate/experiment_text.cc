@@ -11,10 +11,12 @@ using report::figure;
 
 std::string lengths_text(const ExperimentResult& result) {
   const WorkloadFacts& f = result.cells.front().facts;
-  return fmt::format(
+  std::string text = fmt::format(
       "lengths: mean {}, P10 {}, P50 {}, P90 {}, P99 {}, {:.1f} % at their cap; {} requests\n",
       figure(f.mean_length), figure(f.p10), figure(f.p50), figure(f.p90), figure(f.p99),
       100 * f.at_cap, f.requests);
+  if (f.dropped > 0) text += fmt::format("trace: left out {} rows without an answer\n", f.dropped);
+  return text;
 }
 
 }  // namespace
@@ -31,6 +33,12 @@ std::string to_text(const Experiment& experiment, const ExperimentResult& result
     text += fmt::format("\nRatios to {} {}, same seeds{}\n\n{}", core::printable(compared.name),
                         core::printable(compared.labels[experiment.baseline]),
                         experiment.seeds.size() > 1 ? " (95 % interval)" : "", ratios->text());
+  }
+  if (const auto predictions = predictions_table(experiment, result)) {
+    text += fmt::format(
+        "\nPredictions: order of lengths, and share of them in the laws' "
+        "intervals\n\n{}",
+        predictions->text());
   }
   return text;
 }

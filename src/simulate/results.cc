@@ -180,24 +180,33 @@ void RunRecorder::add_completed(const RequestRecord& record) {
   sums.wait += wait;
   sums.ttft += ttft;
   sums.slow_down += e2e / alone_s(engine_, record.prompt, record.output);
-  if (record.predicted_median && record.id % stride_ == 0) {
-    predicted_.push_back(*record.predicted_median);
-    realised_.push_back(tokens);
-    ids_.push_back(record.id);
-    if (ids_.size() < kPairsMax) return;
-    // Too many: every other one is enough.
-    stride_ *= 2;
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < ids_.size(); ++i) {
-      if (ids_[i] % stride_ != 0) continue;
-      predicted_[kept] = predicted_[i];
-      realised_[kept] = realised_[i];
-      ids_[kept++] = ids_[i];
-    }
-    predicted_.resize(kept);
-    realised_.resize(kept);
-    ids_.resize(kept);
+  add_prediction(record);
+}
+
+void RunRecorder::add_prediction(const RequestRecord& record) {
+  if (record.predicted_place) {
+    ++placed_;
+    if (record.output < record.cap) ++placed_whole_;
+    within_50_ += record.predicted_place->within(0.25, 0.75);
+    within_90_ += record.predicted_place->within(0.05, 0.95);
   }
+  if (!record.predicted_median || record.id % stride_ != 0) return;
+  predicted_.push_back(*record.predicted_median);
+  realised_.push_back(static_cast<double>(record.output.count()));
+  ids_.push_back(record.id);
+  if (ids_.size() < kPairsMax) return;
+  // Too many: every other one is enough.
+  stride_ *= 2;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < ids_.size(); ++i) {
+    if (ids_[i] % stride_ != 0) continue;
+    predicted_[kept] = predicted_[i];
+    realised_[kept] = realised_[i];
+    ids_[kept++] = ids_[i];
+  }
+  predicted_.resize(kept);
+  realised_.resize(kept);
+  ids_.resize(kept);
 }
 
 RunResult RunRecorder::result(const RunTotals& totals) const {
@@ -242,6 +251,10 @@ RunResult RunRecorder::result(const RunTotals& totals) const {
     r.classes[i] = {sums.count, sums.e2e / n, sums.wait / n, sums.ttft / n, sums.slow_down / n};
   }
   if (predicted_.size() > 1) r.tau = report::order_agreement(predicted_, realised_).tau_b;
+  if (placed_whole_ > 0) {
+    r.within_50 = within_50_ / static_cast<double>(placed_);
+    r.within_90 = within_90_ / static_cast<double>(placed_);
+  }
   return r;
 }
 

@@ -33,13 +33,36 @@ Router::Router(const FrontSpec& spec, const FleetSpec& fleet)
   }
 }
 
-std::size_t Router::pick(const Live& live) const {
-  if (reads_reports()) return pick_by_reports();
+std::size_t Router::pick(const Live& live, MonoTime now) {
+  if (reads_reports()) {
+    note_age(now);
+    return pick_by_reports();
+  }
   const dispatch::BackendRule rule(rule_, live.prefix, 1, {outstanding_, slots_});
   const auto best =
       std::min_element(loads_.begin(), loads_.end(),
                        [&rule](const auto& a, const auto& b) { return rule.better(a, b); });
   return static_cast<std::size_t>(best - loads_.begin());
+}
+
+void Router::note_age(MonoTime now) {
+  const auto oldest =
+      std::min_element(reports_.begin(), reports_.end(),
+                       [](const Report& a, const Report& b) { return a.at < b.at; });
+  const Duration age = now - oldest->at;
+  ++picks_by_reports_;
+  report_ages_s_ += to_seconds(age);
+  oldest_report_ = std::max(oldest_report_, age);
+}
+
+std::optional<double> Router::mean_report_age_s() const {
+  if (picks_by_reports_ == 0) return std::nullopt;
+  return report_ages_s_ / static_cast<double>(picks_by_reports_);
+}
+
+std::optional<double> Router::max_report_age_s() const {
+  if (picks_by_reports_ == 0) return std::nullopt;
+  return to_seconds(oldest_report_);
 }
 
 std::size_t Router::pick_by_reports() const {
@@ -84,7 +107,7 @@ void Router::ended(const Live& live) {
 void Router::report(const std::vector<std::unique_ptr<Server>>& servers, MonoTime now) {
   for (std::size_t i = 0; i < servers.size(); ++i) {
     if (static_cast<int>(i) == spec_.frozen_engine) continue;
-    reports_[i] = {servers[i]->outstanding(), servers[i]->kv_share(now)};
+    reports_[i] = {now, servers[i]->outstanding(), servers[i]->kv_share(now)};
   }
 }
 

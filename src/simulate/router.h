@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "simulate/server.h"
@@ -23,18 +24,24 @@ class Router {
   /// It depends on reports. Those of an instant are taken after its ends, before its arrivals.
   bool reads_reports() const { return spec_.choice == FrontSpec::Choice::kLeastReported; }
 
-  std::size_t pick(const Live& live) const;
+  std::size_t pick(const Live& live, MonoTime now);
   void sent(std::size_t engine, Live& live);
   void law_arrived(Live& live);
   void ended(const Live& live);
   void report(const std::vector<std::unique_ptr<Server>>& servers, MonoTime now);
 
+  /// Over all picks by reports, the age of the oldest one; nothing before the first pick.
+  std::optional<double> mean_report_age_s() const;
+  std::optional<double> max_report_age_s() const;
+
  private:
   struct Report {
+    MonoTime at;
     std::int64_t requests = 0;
     double kv_share = 0;
   };
 
+  void note_age(MonoTime now);
   std::size_t pick_by_reports() const;
 
   FrontSpec spec_;
@@ -44,6 +51,9 @@ class Router {
   std::int64_t outstanding_ = 0;
   std::int64_t slots_ = 0;
   std::uint64_t sent_ = 0;
+  std::uint64_t picks_by_reports_ = 0;
+  double report_ages_s_ = 0;  // summed over these picks
+  Duration oldest_report_{0};
 };
 
 }  // namespace tailrace::simulate

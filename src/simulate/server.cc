@@ -74,10 +74,17 @@ void Server::pop() {
   head_ = 0;
 }
 
+void Server::each_running(MonoTime now, const std::function<void(const Live&, Tokens)>& see) const {
+  const std::int64_t under_way = in_iteration(now) ? 1 : 0;
+  for (const engine::SequenceView& sequence : core_->running()) {
+    const std::int64_t written = sequence.generated.count() - under_way;
+    if (written > 0) see(books_.live.at(sequence.id.count()), Tokens(written));
+  }
+}
+
 double Server::kv_share(MonoTime now) const {
   const engine::EngineState state = core_->state();
-  const bool in_iteration = next_ ? *next_ > now : last_end_ > now;
-  const Tokens held = in_iteration ? state.kv_during : state.kv_used;
+  const Tokens held = in_iteration(now) ? state.kv_during : state.kv_used;
   return static_cast<double>(held.count()) / static_cast<double>(state.kv_capacity.count());
 }
 

@@ -5,6 +5,7 @@
 // of its last settled end, not of the engine's head start. One thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -55,6 +56,9 @@ class Server final : public engine::LifeSink {
   std::size_t unsettled() const { return ends_.size() - head_; }
 
   std::int64_t outstanding() const { return outstanding_; }  ///< added, and no end settled
+  /// Shows every request in its batch and what is written of its answer at `now`, at least: the
+  /// token of an iteration under way is not. It has been advanced to `now`.
+  void each_running(MonoTime now, const std::function<void(const Live&, Tokens)>& see) const;
   /// Of its usable blocks, what sequences hold at `now`; it has been advanced to `now`.
   double kv_share(MonoTime now) const;
 
@@ -66,6 +70,7 @@ class Server final : public engine::LifeSink {
  private:
   explicit Server(Books& books) : books_(books) {}
 
+  bool in_iteration(MonoTime now) const { return next_ ? *next_ > now : last_end_ > now; }
   void on_admitted(engine::SequenceId id, MonoTime at, Tokens cached) override;
   void on_first_token(engine::SequenceId id, MonoTime at) override;
   void on_finished(engine::SequenceId id, MonoTime at) override;

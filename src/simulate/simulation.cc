@@ -15,6 +15,8 @@ namespace tailrace::simulate {
 namespace {
 
 constexpr std::size_t kBytesPerToken = 4;  // what holding a prompt costs a dispatcher, about
+/// Running requests are looked at no more often than this: some ten tokens.
+constexpr Duration kReportEvery = std::chrono::milliseconds(250);
 
 /// Names sort like numbers, so that ties fall to the engine with the smaller one.
 std::string backend_name(std::size_t engine) {
@@ -60,6 +62,8 @@ class Simulation {
   Result<void> happen(MonoTime now);
   Result<void> arrive(MonoTime now);
   void predict(Live& live, MonoTime now);
+  void note_law(Live& live);
+  void report_running(MonoTime now);
   void law_arrives(std::uint64_t key, MonoTime now);
   void report_before_arrival();
 
@@ -87,6 +91,7 @@ class Simulation {
   bool arrivals_left_ = true;
   std::deque<LawOnItsWay> laws_;  // in order: every prediction takes as long
   MonoTime reported_{Duration::min()};
+  MonoTime running_reported_;
   std::uint64_t unsettled_arrivals_ = 0;
   RunTotals totals_;
 };
@@ -175,7 +180,7 @@ Result<void> Simulation::arrive(MonoTime now) {
   live.prefix = prefix_key(live.request, spec_.front.prefix_depth);
   predict(live, now);
   if (!dispatcher_) {
-    hand_over(live, router_.pick(live), now);
+    hand_over(live, router_.pick(live, now), now);
     return {};
   }
   const std::size_t bytes = static_cast<std::size_t>(live.request.prompt.count()) * kBytesPerToken;
@@ -191,13 +196,35 @@ Result<void> Simulation::arrive(MonoTime now) {
 
 void Simulation::predict(Live& live, MonoTime now) {
   if (spec_.predictor.kind == PredictorSpec::Kind::kNone) return;
+  if (spec_.predictor.kind == PredictorSpec::Kind::kOnline) report_running(now);
   live.law = predictor_->predict(live.request);
   if (!live.law) return;
   if (spec_.predictor.delay > Duration{0}) {
     laws_.push_back({now + spec_.predictor.delay, live.key});
   } else {
     live.law_known = true;
-    live.record.predicted_median = live.law->median();
+    note_law(live);
+  }
+}
+
+/// The law that it is ordered by from now on.
+void Simulation::note_law(Live& live) {
+  live.record.predicted_median = live.law->median();
+  const Tokens output = live.request.output;
+  const double below = live.law->cdf(static_cast<double>(output.count() - 1));
+  const bool cut = output >= live.request.cap;
+  const double up_to = cut ? 1 : live.law->cdf(static_cast<double>(output.count()));
+  live.record.predicted_place = PredictedPlace{below, up_to};
+}
+
+/// What is still being written is longer than it is so far. The engines have got to `now`; that
+/// only a prediction makes use of it is why this may wait for one.
+void Simulation::report_running(MonoTime now) {
+  if (now - running_reported_ < kReportEvery) return;
+  running_reported_ = now;
+  for (const auto& server : servers_) {
+    server->each_running(
+        now, [&](const Live& live, Tokens written) { predictor_->report(live.request, written); });
   }
 }
 
@@ -207,12 +234,12 @@ void Simulation::law_arrives(std::uint64_t key, MonoTime now) {
   live->law_known = true;
   if (dispatcher_) dispatcher_->set_law(JobId(key), *live->law, now);
   if (live->record.engine < 0) {
-    live->record.predicted_median = live->law->median();
+    note_law(*live);
     return;
   }
   Server& server = *servers_[static_cast<std::size_t>(live->record.engine)];
   if (!dispatcher_) server.advance(now, false);
-  if (!live->record.admitted) live->record.predicted_median = live->law->median();
+  if (!live->record.admitted) note_law(*live);
   server.set_law(*live, now);
   if (!dispatcher_) router_.law_arrived(*live);
 }
@@ -345,6 +372,8 @@ void Simulation::finish() {
     totals_.busy_s += to_seconds(server->busy());
     totals_.mean_kv_share += server->kv_share_seconds();
   }
+  totals_.mean_report_age_s = router_.mean_report_age_s();
+  totals_.max_report_age_s = router_.max_report_age_s();
   const double length_s = to_seconds(totals_.end);
   if (length_s <= 0) return;
   totals_.mean_waiting = static_cast<double>(books_.waiting) * 1e-9 / length_s;
@@ -353,6 +382,12 @@ void Simulation::finish() {
 }
 
 }  // namespace
+
+double PredictedPlace::within(double low, double high) const {
+  // A law that gave this length no chance at all was sure of something else.
+  if (up_to <= below) return low < below && below < high ? 1 : 0;
+  return std::max(0.0, std::min(up_to, high) - std::max(below, low)) / (up_to - below);
+}
 
 Result<RunTotals> run(const RunSpec& spec, const RecordSink& sink) {
   auto workload = make_workload(spec.workload, Rng(spec.seed));

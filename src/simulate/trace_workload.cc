@@ -29,6 +29,7 @@ class MergedTrace {
 
   /// Begins from the first row again.
   Result<void> rewind() {
+    dropped_before_ = dropped();
     files_.clear();
     for (const std::string& path : paths_) {
       auto reader = TraceReader::open(path);
@@ -66,6 +67,12 @@ class MergedTrace {
     return static_cast<std::size_t>(first - files_.data());
   }
 
+  std::uint64_t dropped() const {
+    std::uint64_t sum = dropped_before_;
+    for (const File& file : files_) sum += file.reader.dropped();
+    return sum;
+  }
+
  private:
   struct File {
     TraceReader reader;
@@ -85,6 +92,7 @@ class MergedTrace {
 
   std::vector<std::string> paths_;
   std::vector<File> files_;
+  std::uint64_t dropped_before_ = 0;  ///< in earlier passes
 };
 
 class TraceWorkload final : public Workload {
@@ -115,6 +123,8 @@ class TraceWorkload final : public Workload {
       return true;
     }
   }
+
+  std::uint64_t dropped() const override { return trace_.dropped(); }
 
  private:
   void note_arrival() {

@@ -40,6 +40,7 @@ class Limited final : public Workload {
     if (left_) --*left_;
     return true;
   }
+  std::uint64_t dropped() const override { return inner_->dropped(); }
 
  private:
   std::unique_ptr<Workload> inner_;

@@ -73,6 +73,7 @@ Result<WorkloadFacts> describe_workload(const RunSpec& spec) {
     facts.longest = std::max(facts.longest, request.output.count());
     if (request.output == request.cap) ++at_cap;
   }
+  facts.dropped = (*workload)->dropped();
   if (facts.requests == 0) return facts;
   const auto n = static_cast<double>(facts.requests);
   const double span = to_seconds(facts.last_arrival - facts.first_arrival);

@@ -3,7 +3,9 @@ import csv
 import html.parser
 import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import time
@@ -139,16 +141,90 @@ def test_a_trace_needs_no_file(tmp_path):
     assert cells[0]["runs"][0]["load"] == pytest.approx(0.8, rel=0.02)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_end_midway_leaves_nothing(tmp_path, how):
+def test_rows_without_an_answer_are_counted(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
+        f"2023-11-16 18:00:{i % 60:02}.{i // 60:07},20,{0 if i in (3, 7) else 9}\n" for i in range(60)))
+    done = simulate("--trace", trace, "--speed", "1")
+    assert done.returncode == 0, done.stderr
+    assert b"58 requests\ntrace: left out 2 rows without an answer\n" in done.stdout
+    (cell,) = json.loads(simulate("--trace", trace, "--json").stdout)["cells"]
+    assert cell["lengths"]["dropped_rows"] == 2 and cell["runs"][0]["offered"] == 58
+
+
+def test_a_trace_that_can_be_read_only_once_is_refused(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for trace, what in (("-", "standard input"), (pipe, "no regular file"), (tmp_path, "no regular file")):
+        message = refused(simulate("--trace", trace, stdin=subprocess.DEVNULL))
+        assert f'workload.trace.files: "{trace}" is {what}, and every run reads it anew; save it to a file' in message
+
+
+def test_predictions_are_judged(experiment):
+    done = simulate(experiment)
+    assert b"Predictions: order of lengths" in done.stdout
+    cells = json.loads(simulate(experiment, "--json", "--set", "predictor.kind=oracle-law").stdout)["cells"]
+    for cell in cells:
+        assert cell["metrics"]["within_50"]["mean"] == pytest.approx(0.5, abs=0.06)
+        assert cell["metrics"]["within_90"]["mean"] == pytest.approx(0.9, abs=0.04)
+    lawless = simulate(experiment, "--set", "predictor.kind=none")
+    assert b"Predictions" not in lawless.stdout
+
+
+def test_a_profile_is_found_beside_the_experiment(tmp_path):
+    (tmp_path / "ours.yaml").write_text("preset: a100-8b\nmax_num_seqs: 3\n")
+    path = tmp_path / "experiment.yaml"
+    path.write_text("workload: {load: 0.5, requests: 200}\nfleet: {profile: ours.yaml}\n")
+    assert simulate(path, cwd="/").returncode == 0
+    (tmp_path / "ours.yaml").write_text("max_num_seqs: many\n")
+    assert "experiment.yaml:2: fleet.profile: \"ours.yaml\" is no profile: " in refused(simulate(path))
+
+
+@pytest.fixture
+def long_experiment(tmp_path):
     path = tmp_path / "long.yaml"
-    path.write_text("seeds: 50\nworkload: {rate: 40, requests: 20000}\nfleet: {engine: {max_num_seqs: 32}}\n")
+    path.write_text("seeds: 900\nworkload: {rate: 40, requests: 20000}\nfleet: {engine: {max_num_seqs: 32}}\n")
+    return path
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_end_midway_leaves_nothing(tmp_path, long_experiment, how):
     before = sorted(os.listdir(tmp_path))
-    process = subprocess.Popen([BIN, "simulate", path, "--csv", tmp_path / "x.csv", "--html", tmp_path / "x.html"],
+    process = subprocess.Popen([BIN, "simulate", long_experiment, "--csv", tmp_path / "x.csv", "--html", tmp_path / "x.html"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     time.sleep(1)
     assert process.poll() is None
     process.send_signal(how)
-    process.communicate(timeout=10)
-    assert process.returncode != 0
+    out, _ = process.communicate(timeout=10)
+    assert process.returncode != 0 and out == b""
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_progress_is_shown_on_a_terminal(long_experiment):
+    terminal, theirs = pty.openpty()
+    process = subprocess.Popen([BIN, "simulate", long_experiment], stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    try:
+        shown = b""
+        deadline = time.monotonic() + 30
+        while b"requests" not in shown and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                shown += os.read(terminal, 4096)
+        assert re.search(rb"\r\x1b\[K(maximum rates|workloads|runs) \[[#.]{30}\] \d+/\d+, \d+ requests", shown), shown
+        assert process.poll() is None
+    finally:
+        process.kill()
+        out, _ = process.communicate(timeout=10)
+        os.close(terminal)
+    assert out == b""
+
+
+def test_progress_is_not_written_to_a_file(long_experiment, tmp_path):
+    with open(tmp_path / "errors", "wb") as errors:
+        process = subprocess.Popen([BIN, "simulate", long_experiment], stdout=subprocess.DEVNULL, stderr=errors)
+        time.sleep(3.5)  # a terminal sees it after two
+        running = process.poll() is None
+        process.kill()
+        process.wait(timeout=10)
+    assert running
+    assert (tmp_path / "errors").read_bytes() == b""

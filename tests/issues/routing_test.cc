@@ -78,6 +78,29 @@ TEST(GatewayApiInferenceExtension189, CountingWhatWasSentNeedsNoPolls) {
   EXPECT_GT(polled_each_second, 2 * counted) << "old reports are what the polls are against";
 }
 
+// A snapshot without an age cannot be doubted. Every run says how old the reports were that engines
+// were chosen by.
+TEST(GatewayApiInferenceExtension189, EveryChoiceKnowsTheAgeOfWhatItWasMadeFrom) {
+  const auto totals_of = [](FrontSpec::Choice choice, Duration staleness, int frozen) {
+    RunSpec spec = four_engines(choice);
+    spec.front.staleness = staleness;
+    spec.front.frozen_engine = frozen;
+    RunTotals totals;
+    EXPECT_EQ(records_of(spec, steady_requests(600), &totals).size(), 600u);
+    return totals;
+  };
+  const auto kReported = FrontSpec::Choice::kLeastReported;
+  const RunTotals each_second = totals_of(kReported, std::chrono::seconds(1), -1);
+  EXPECT_NEAR(*each_second.mean_report_age_s, 0.5, 0.05) << "arrivals fall anywhere in between";
+  EXPECT_LT(*each_second.max_report_age_s, 1);
+  EXPECT_GT(*each_second.max_report_age_s, 0.95);
+  EXPECT_EQ(totals_of(kReported, Duration{0}, -1).max_report_age_s, 0);
+  const RunTotals hanging = totals_of(kReported, std::chrono::milliseconds(50), 2);
+  EXPECT_EQ(hanging.max_report_age_s, to_seconds(hanging.last_arrival));
+  const RunTotals counting = totals_of(FrontSpec::Choice::kLeastOutstanding, Duration{0}, -1);
+  EXPECT_FALSE(counting.mean_report_age_s.has_value()) << "no report, no age";
+}
+
 // No freshness in what a router reads: whoever was idle at the last report gets all requests until
 // the next one.
 TEST(Aibrix2569, AHerdDoesNotFollowOneReport) {

@@ -278,6 +278,29 @@ TEST(Predictor, OnlineTellsTenantsApartOnceItHasSeenThem) {
   EXPECT_GT(p->predict(r)->median(), 400);
 }
 
+/// What the predictor says of a newcomer while 40 requests are being written and none has ended,
+/// all having got to `written` tokens.
+double median_with_running(std::int64_t written) {
+  auto p = predictor({.kind = Kind::kOnline});
+  Request r;
+  r.cap = Tokens(16'384);
+  r.prompt = Tokens(100);
+  r.tenant = "writers";
+  for (int i = 0; i < 40; ++i) {
+    r.id = static_cast<std::uint64_t>(i);
+    (void)p->predict(r);
+    for (std::int64_t at = 100; at <= written; at += 100) p->report(r, Tokens(at));
+  }
+  r.id = 40;
+  return p->predict(r)->median();
+}
+
+TEST(Predictor, OnlineHearsThatAnswersGoOnBeforeAnyHasEnded) {
+  const double unheard = median_with_running(0);
+  EXPECT_EQ(median_with_running(500), unheard) << "no report before 512 tokens";
+  EXPECT_GT(median_with_running(4096), 1.2 * unheard);
+}
+
 TEST(Predictor, OnlineRemembersWhatAPromptBeganWithWhenThePrefixIsGone) {
   auto p = predictor({.kind = Kind::kOnline});
   Rng rng(6);

@@ -126,6 +126,72 @@ TEST(RunRecorder, SaysHowWellMediansOrderLengths) {
   EXPECT_DOUBLE_EQ(*recorder.result(RunTotals{}).tau, 4.0 / 6);  // 5 pairs rightly, one wrongly
 }
 
+TEST(RunRecorder, SaysHowManyLengthsLieWithinTheirLawsIntervals) {
+  RunRecorder recorder(RunSpec{}, facts(4, 1), 0, Slo{});
+  const PredictedPlace places[] = {
+      {0.48, 0.52},  // in the middle of all
+      {0.10, 0.12},  // in the wider interval alone
+      {0.96, 0.98},  // beyond both
+      {0.60, 1.00},  // cut at its cap: 15 of these 40 points are in the narrow one, 35 in the wide
+  };
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    RequestRecord r = record(i, 0, 0, 1, 2, i == 3 ? 100 : 10);
+    r.predicted_place = places[i];
+    recorder.add(r);
+  }
+  const RunResult r = recorder.result(RunTotals{});
+  EXPECT_NEAR(*r.within_50, (1 + 0 + 0 + 0.375) / 4, 1e-12);
+  EXPECT_NEAR(*r.within_90, (1 + 1 + 0 + 0.875) / 4, 1e-12);
+}
+
+TEST(RunRecorder, KnowsNoCalibrationWithoutLawsOrWhereEveryAnswerIsCut) {
+  RunRecorder lawless(RunSpec{}, facts(1, 1), 0, Slo{});
+  lawless.add(record(0, 0, 0, 1, 2, 10));
+  EXPECT_FALSE(lawless.result(RunTotals{}).within_50.has_value());
+  RunRecorder cut(RunSpec{}, facts(1, 1), 0, Slo{});
+  RequestRecord at_cap = record(0, 0, 0, 1, 2, 100);
+  at_cap.predicted_place = PredictedPlace{0.4, 1};
+  cut.add(at_cap);
+  EXPECT_FALSE(cut.result(RunTotals{}).within_90.has_value());
+}
+
+/// Coverage of the intervals of 50 and 90 % over a run.
+std::pair<double, double> coverage(const PredictorSpec& predictor, std::int64_t cap) {
+  RunSpec spec;
+  spec.workload.arrivals.rate = 20;
+  spec.workload.arrivals.count = 8000;
+  spec.workload.lengths.cap = cap;
+  spec.predictor = predictor;
+  RunRecorder recorder(spec, facts(8000, 400), 0, Slo{});
+  const auto totals = run(spec, [&](const RequestRecord& r) { recorder.add(r); });
+  EXPECT_TRUE(totals.has_value());
+  const RunResult result = recorder.result(*totals);
+  return {*result.within_50, *result.within_90};
+}
+
+TEST(Calibration, OfTheLawThatLengthsComeFromIsExactWhateverIsCut) {
+  for (const std::int64_t cap : {40, 150, 2048}) {
+    const auto [half, most] = coverage({.kind = PredictorSpec::Kind::kOracleLaw}, cap);
+    EXPECT_NEAR(half, 0.5, 0.02) << "cap " << cap;  // 3.5 standard errors
+    EXPECT_NEAR(most, 0.9, 0.012) << "cap " << cap;
+  }
+}
+
+TEST(Calibration, TellsLawsThatHideTheirErrorsFromThoseThatDoNot) {
+  PredictorSpec noisy{.kind = PredictorSpec::Kind::kNoisyLaw, .r2_mu = 0.5, .r2_sigma = 0.5};
+  const auto plain = coverage(noisy, 2048);
+  noisy.calibrated = true;
+  const auto widened = coverage(noisy, 2048);
+  EXPECT_LT(plain.second, 0.85);
+  EXPECT_NEAR(widened.first, 0.5, 0.04);
+  EXPECT_NEAR(widened.second, 0.9, 0.03);
+}
+
+TEST(Calibration, OfALawThatRuledTheLengthOutIsZero) {
+  const PredictedPlace impossible{1, 1};
+  EXPECT_DOUBLE_EQ(impossible.within(0.05, 0.95), 0);
+}
+
 TEST(SpreadCounter, IsExactWhileSmallAndWithinOnePercentBeyond) {
   SpreadCounter counter;
   EXPECT_FALSE(counter.spread().has_value());

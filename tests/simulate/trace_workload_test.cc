@@ -254,5 +254,20 @@ TEST(TraceWorkload, MooncakePrefixesAreFreshInEveryPassUnlessAskedOtherwise) {
   EXPECT_EQ((*same)[2].prefix, (*same)[0].prefix);
 }
 
+TEST(TraceWorkload, CountsRowsWithoutAnAnswerInEveryPass) {
+  const MadeFile file("t_s,input_tokens,output_tokens\n0,5,0\n1,5,6\n2,5,0\n3,5,6\n");
+  WorkloadSpec spec;
+  spec.trace.emplace();
+  spec.trace->paths = {file.path()};
+  spec.trace->repeat = 3;
+  auto workload = make_workload(spec, Rng(1));
+  ASSERT_TRUE(workload.has_value()) << workload.error().message;
+  Request request;
+  int requests = 0;
+  while (*(*workload)->next(request)) ++requests;
+  EXPECT_EQ(requests, 6);
+  EXPECT_EQ((*workload)->dropped(), 6u);
+}
+
 }  // namespace
 }  // namespace tailrace::simulate

@@ -70,7 +70,8 @@ class LengthPredictor {
     (void)attained;
     return std::nullopt;
   }
-  /// A request goes on after `attained` tokens. May be said at any time, as often as one likes.
+  /// A request goes on after `attained` tokens. May be said at any time, as often as one likes:
+  /// kOnline learns at 512 tokens and at every doubling, as the gateway's does.
   virtual void report(const Request& request, Tokens attained) {
     (void)request;
     (void)attained;

@@ -73,6 +73,7 @@ class HeatCounts {
 /// warm-up and rates are the same for all who serve it.
 struct WorkloadFacts {
   std::uint64_t requests = 0;
+  std::uint64_t dropped = 0;  ///< rows of a trace that hold no answered request
   MonoTime first_arrival, last_arrival;
   std::optional<double> rate;  ///< requests per second between the two; nothing if all come at once
   double mean_length = 0;
@@ -125,6 +126,9 @@ struct RunResult {
   double starved = 0;  ///< share that waited more than 10 times as long as they then ran
   std::array<ClassMeans, kLengthClasses.size()> classes;
   std::optional<double> tau;  ///< Kendall's, of predicted medians and lengths
+  /// Share of lengths within their laws' central intervals of 50 and 90 % (PredictedPlace). Nothing
+  /// without laws, or where every answer was cut at its cap.
+  std::optional<double> within_50, within_90;
 };
 
 /// A metric by its name, for tables, JSON and comparisons.
@@ -151,6 +155,7 @@ class RunRecorder {
 
  private:
   void add_completed(const RequestRecord& record);
+  void add_prediction(const RequestRecord& record);
   bool meets_slo(double ttft, double per_token, std::optional<double> itl) const;
   std::size_t class_of(std::int64_t length) const;
 
@@ -176,6 +181,8 @@ class RunRecorder {
   std::vector<double> predicted_, realised_;
   std::vector<std::uint64_t> ids_;
   std::uint64_t stride_ = 1;
+  std::uint64_t placed_ = 0, placed_whole_ = 0;  ///< with a place; of them, not cut at the cap
+  double within_50_ = 0, within_90_ = 0;
 };
 
 /// Seconds that a request would take alone on an idle engine.

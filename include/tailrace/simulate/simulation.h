@@ -73,6 +73,17 @@ struct RunSpec {
 
 enum class End { kCompleted, kRefused, kUnfinished };
 
+/// Where a realised length lies in the law that foretold it: that law's probabilities of less, and
+/// of no more. Between the two lies the length's own: of a whole token; of all that is longer where
+/// the answer was cut at its cap.
+struct PredictedPlace {
+  double below = 0, up_to = 1;
+
+  /// The part of it between the law's quantiles `low` and `high`, 0 to 1. Over lengths that come
+  /// from their laws its mean is high − low exactly, whatever the atoms.
+  double within(double low, double high) const;
+};
+
 /// What became of a request. Its stages add up to its time in the system exactly: arrival ≤
 /// dispatched ≤ admitted < first_token ≤ finished. What has not happened by its end is empty.
 struct RequestRecord {
@@ -88,6 +99,7 @@ struct RequestRecord {
   int preemptions = 0;
   std::string tenant;
   std::optional<double> predicted_median;  ///< of the law that it was ordered by last, tokens
+  std::optional<PredictedPlace> predicted_place;  ///< of `output` under the same law
 };
 
 /// `offered` = `completed` + `refused` + `unfinished`. The averages are exact integrals over time,
@@ -105,6 +117,9 @@ struct RunTotals {
   double mean_waiting = 0;   ///< requests in the dispatcher's queue and in the engines' lines
   double mean_running = 0;   ///< requests in batches
   double mean_kv_share = 0;  ///< of usable blocks that sequences hold, over all engines
+  /// Of the oldest report that each choice of an engine was made from; nothing where no choice was
+  /// made from reports.
+  std::optional<double> mean_report_age_s, max_report_age_s;
 };
 
 /// Called once for every request, in the order in which they end; unfinished ones at last, by id.

@@ -42,6 +42,9 @@ class Workload {
   virtual ~Workload() = default;
   /// The next request in `out`; false at the end. Errors: those of a trace.
   virtual Result<bool> next(Request& out) = 0;
+  /// Rows of a trace that it has read and left out, since they hold no answered request
+  /// (TraceReader::dropped); in every pass.
+  virtual std::uint64_t dropped() const { return 0; }
 };
 
 struct ArrivalSpec {

@@ -137,21 +137,24 @@ Ran run_given(const RunSpec& spec, std::vector<Request> requests) {
 std::uint64_t fingerprint(const Ran& ran) {
   std::uint64_t hash = 0;
   for (const RequestRecord& r : ran.records) {
-    hash = stable_hash(
-        fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", r.id, static_cast<int>(r.end),
-                    r.arrival.time_since_epoch().count(), text(r.dispatched), text(r.admitted),
-                    text(r.first_token), text(r.finished), r.prompt.count(), r.cached.count(),
-                    r.output.count(), r.cap.count(), r.engine, r.preemptions, r.tenant,
-                    r.predicted_median.value_or(-1)),
-        hash);
+    const PredictedPlace place = r.predicted_place.value_or(PredictedPlace{-1, -1});
+    hash =
+        stable_hash(fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {:.9f} {:.9f}", r.id,
+                                static_cast<int>(r.end), r.arrival.time_since_epoch().count(),
+                                text(r.dispatched), text(r.admitted), text(r.first_token),
+                                text(r.finished), r.prompt.count(), r.cached.count(),
+                                r.output.count(), r.cap.count(), r.engine, r.preemptions, r.tenant,
+                                r.predicted_median.value_or(-1), place.below, place.up_to),
+                    hash);
   }
   const RunTotals& t = ran.totals;
   return stable_hash(
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", t.offered, t.completed,
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", t.offered, t.completed,
                   t.refused, t.unfinished, t.preemptions, t.iterations, t.computed_tokens,
                   t.prefix_asked, t.prefix_hit, t.output_tokens,
                   t.last_arrival.time_since_epoch().count(), t.end.time_since_epoch().count(),
-                  t.busy_s, t.mean_waiting, t.mean_running, t.mean_kv_share),
+                  t.busy_s, t.mean_waiting, t.mean_running, t.mean_kv_share,
+                  t.mean_report_age_s.value_or(-1), t.max_report_age_s.value_or(-1)),
       hash);
 }
 
