@@ -69,7 +69,7 @@ constexpr std::array kMetrics = {
     Metric{"utilisation", "share of the engines' time in iterations",
            plain<&RunResult::utilisation>},
     Metric{"kv_share", "of KV blocks held, averaged over time", plain<&RunResult::kv_share>},
-    Metric{"waiting_at_last", "share that still waited when the last request came",
+    Metric{"waiting_at_last", "share that was in no batch when the last request came",
            plain<&RunResult::waiting_at_last>},
     Metric{"starved", "share that waited over 10 times as long as they then ran",
            plain<&RunResult::starved>},

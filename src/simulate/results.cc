@@ -122,11 +122,7 @@ RunRecorder::RunRecorder(const RunSpec& spec, const WorkloadFacts& facts, double
       engines_(spec.fleet.engines),
       facts_(facts),
       first_measured_(static_cast<std::uint64_t>(warm_up * static_cast<double>(facts.requests))),
-      slo_(slo) {
-  if (spec.horizon_s) {
-    facts_.last_arrival = std::min(facts_.last_arrival, MonoTime(from_seconds(*spec.horizon_s)));
-  }
-}
+      slo_(slo) {}
 
 std::size_t RunRecorder::class_of(std::int64_t length) const {
   std::size_t i = 0;
@@ -141,8 +137,6 @@ bool RunRecorder::meets_slo(double ttft, double per_token, std::optional<double>
 }
 
 void RunRecorder::add(const RequestRecord& record) {
-  const bool refused = record.end == End::kRefused;
-  if (!refused && (!record.admitted || *record.admitted > facts_.last_arrival)) ++waiting_at_last_;
   if (record.id >= first_measured_) ++offered_measured_;
   if (record.end == End::kCompleted) add_completed(record);
 }
@@ -225,7 +219,7 @@ RunResult RunRecorder::result(const RunTotals& totals) const {
   if (totals.offered > 0) {
     const auto offered = static_cast<double>(totals.offered);
     r.preemptions_per_request = static_cast<double>(totals.preemptions) / offered;
-    r.waiting_at_last = static_cast<double>(waiting_at_last_) / offered;
+    r.waiting_at_last = static_cast<double>(totals.waiting_at_last) / offered;
     r.overloaded = r.waiting_at_last > kOverloadedShare &&
                    r.waiting_at_last > kOverloadedDeviations / std::sqrt(offered);
   }

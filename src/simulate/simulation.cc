@@ -66,6 +66,7 @@ class Simulation {
   void report_running(MonoTime now);
   void law_arrives(std::uint64_t key, MonoTime now);
   void report_before_arrival();
+  void count_waiting(MonoTime now);
 
   void run_to(MonoTime until);
   void assign(MonoTime now);
@@ -151,8 +152,17 @@ Result<void> Simulation::happen(MonoTime now) {
   while (arrivals_left_ && arrival_.arrival == now) {
     if (auto arrived = arrive(now); !arrived) return arrived;
     if (auto more = read_arrival(); !more) return more;
+    if (!arrivals_left_) count_waiting(now);
   }
   return {};
+}
+
+/// Once, when the last request has come.
+void Simulation::count_waiting(MonoTime now) {
+  if (!dispatcher_) settle_all(now);
+  for (const std::uint64_t key : books_.live.keys()) {
+    if (!books_.live.at(key).in_batch) ++totals_.waiting_at_last;
+  }
 }
 
 Result<void> Simulation::arrive(MonoTime now) {

@@ -60,6 +60,7 @@ TEST(RunRecorder, AddsUpWhatRequestsMet) {
   // Prompts of 10 and all tokens but each last one, and 7 again.
   totals.computed_tokens = 30 + 4 + 1 + 0 + 7;
   totals.preemptions = 2;
+  totals.waiting_at_last = 2;
   totals.busy_s = 4;
   const RunResult r = recorder.result(totals);
   EXPECT_EQ(r.measured, 3u);
@@ -98,16 +99,12 @@ TEST(RunRecorder, LeavesTheWarmUpOut) {
 }
 
 TEST(RunRecorder, CallsARunOverloadedWhenMoreWaitThanFluctuationExplains) {
-  const auto verdict = [](int n, int waiting) {
-    RunRecorder recorder(RunSpec{}, facts(static_cast<std::uint64_t>(n), 10), 0, Slo{});
-    for (int i = 0; i < n; ++i) {
-      const double admitted = i < waiting ? 11 : 9;
-      recorder.add(record(static_cast<std::uint64_t>(i), 8, admitted, admitted + 1, 20, 3));
-    }
+  const auto verdict = [](std::uint64_t n, std::uint64_t waiting) {
     RunTotals totals;
-    totals.offered = totals.completed = static_cast<std::uint64_t>(n);
+    totals.offered = totals.completed = n;
+    totals.waiting_at_last = waiting;
     totals.end = at(20);
-    return recorder.result(totals).overloaded;
+    return RunRecorder(RunSpec{}, facts(n, 10), 0, Slo{}).result(totals).overloaded;
   };
   EXPECT_FALSE(verdict(900, 90));  // 10 %, and 3/sqrt(900) is 10 %
   EXPECT_TRUE(verdict(900, 91));

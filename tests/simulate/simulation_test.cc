@@ -59,5 +59,42 @@ TEST(Simulation, TheOnlinePredictorLearnsFromAnswersThatAreStillBeingWritten) {
   }
 }
 
+/// What waited when the last of 2,000 requests came: in the engine's line, or in front of it.
+std::uint64_t waiting_at_last(const std::string& policy, double rate, bool front) {
+  RunSpec spec;
+  spec.fleet.engine.max_num_seqs = 8;
+  spec.fleet.line = FleetSpec::Line::kPolicy;
+  spec.fleet.scheduler.policy = policy;
+  spec.front.queue = front;
+  spec.workload.arrivals.rate = rate;
+  spec.workload.arrivals.count = 2000;
+  const auto totals = run(spec, [](const RequestRecord&) {});
+  EXPECT_TRUE(totals.has_value());
+  return totals->waiting_at_last;
+}
+
+TEST(Simulation, CountsAsWaitingWhoeverIsInNoBatchWhenTheLastRequestComes) {
+  // Every newcomer is served soon under las: what piles up has been sent back.
+  EXPECT_GT(waiting_at_last("las", 30, false), 500u);
+  EXPECT_GT(waiting_at_last("fcfs", 30, false), 500u);
+  EXPECT_GT(waiting_at_last("fcfs", 30, true), 500u);
+  EXPECT_LT(waiting_at_last("las", 1, false), 5u);
+  EXPECT_LT(waiting_at_last("fcfs", 1, true), 5u);
+}
+
+TEST(Simulation, CountsNoneTwiceThatWaits) {
+  // Two run, two wait, and the last one has only just come.
+  for (const bool front : {false, true}) {
+    RunSpec spec;
+    spec.fleet.engine.max_num_seqs = 2;
+    spec.front.queue = front;
+    std::vector<Request> requests;
+    for (std::uint64_t id = 0; id < 5; ++id) {
+      requests.push_back(testing::request(id, id < 4 ? 0 : 1, 10, 1000));
+    }
+    EXPECT_EQ(testing::run_given(spec, std::move(requests)).totals.waiting_at_last, 3u) << front;
+  }
+}
+
 }  // namespace
 }  // namespace tailrace::simulate

@@ -115,7 +115,8 @@ struct RunResult {
   std::optional<double> goodput;  ///< share of the offered, behind the warm-up, that met the SLO
   std::optional<double> rate;     ///< requests per second that came
   std::optional<double> load;     ///< over the maximum rate
-  /// Share of the offered that still waited for their first slot when the last one came.
+  /// Share of the offered that were in no batch when the last one came: waiting for their first
+  /// slot, or sent back.
   double waiting_at_last = 0;
   /// That share is beyond 2 % and beyond 3/√n: more than a stable queue's fluctuation.
   bool overloaded = false;
@@ -173,7 +174,7 @@ class RunRecorder {
   HeatCounts heat_;
   std::array<ClassSums, kLengthClasses.size()> classes_{};
   std::uint64_t offered_measured_ = 0, measured_ = 0, good_ = 0, starved_ = 0;
-  std::uint64_t waiting_at_last_ = 0, preempted_ = 0, completed_ = 0;
+  std::uint64_t preempted_ = 0, completed_ = 0;
   std::int64_t needed_tokens_ = 0;
   std::optional<double> seconds_to_30_percent_;
   double max_wait_ = 0;

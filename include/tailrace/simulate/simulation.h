@@ -112,6 +112,8 @@ struct RunTotals {
   std::int64_t computed_tokens = 0, prefix_asked = 0, prefix_hit = 0;
   std::int64_t output_tokens = 0;  ///< of completed requests
   MonoTime last_arrival;
+  /// In no batch when the last request came: not yet admitted, or sent back and not admitted again.
+  std::uint64_t waiting_at_last = 0;
   MonoTime end;              ///< of the last request, or the horizon
   double busy_s = 0;         ///< engine-seconds in iterations
   double mean_waiting = 0;   ///< requests in the dispatcher's queue and in the engines' lines
