@@ -17,16 +17,17 @@ struct Figures {
   double per_token_s = 0, e2e_s = 0, e2e_p99_s = 0, tokens_per_s = 0, preemptions = 0;
 };
 
-/// Means over seeds 1 to 3 of 300 s of arrivals, wide laws, predictions of R² 0.82 and 0.76.
-Figures figures(const std::string& policy, double rate, const engine::EngineConfig& engine) {
-  constexpr int kSeeds = 3;
+/// Means over seeds 1, 2, … of 300 s of arrivals, wide laws, predictions of R² 0.82 and 0.76.
+Figures figures(const std::string& policy, double rate, const engine::EngineConfig& engine,
+                int seeds, bool preempts = true) {
   Figures mean;
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(seeds); ++seed) {
     RunSpec spec;
     spec.seed = seed;
     spec.fleet.engine = engine;
     spec.fleet.line = FleetSpec::Line::kPolicy;
     spec.fleet.scheduler.policy = policy;
+    spec.fleet.scheduler.preemption.enabled = preempts;
     spec.workload.arrivals.rate = rate;
     spec.workload.arrivals.duration_s = 300;
     spec.workload.prompts.kind = PromptSpec::Kind::kLogNormal;
@@ -45,38 +46,59 @@ Figures figures(const std::string& policy, double rate, const engine::EngineConf
     EXPECT_EQ(totals->completed, totals->offered);
     std::sort(e2e_s.begin(), e2e_s.end());
     const auto n = static_cast<double>(e2e_s.size());
-    mean.per_token_s += per_token_s / n / kSeeds;
-    mean.e2e_s += sum_s / n / kSeeds;
-    mean.e2e_p99_s += e2e_s[static_cast<std::size_t>(0.99 * n)] / kSeeds;
+    mean.per_token_s += per_token_s / n / seeds;
+    mean.e2e_s += sum_s / n / seeds;
+    mean.e2e_p99_s += e2e_s[static_cast<std::size_t>(0.99 * n)] / seeds;
     mean.tokens_per_s +=
-        static_cast<double>(totals->output_tokens) / to_seconds(totals->end) / kSeeds;
-    mean.preemptions += static_cast<double>(totals->preemptions) / n / kSeeds;
+        static_cast<double>(totals->output_tokens) / to_seconds(totals->end) / seeds;
+    mean.preemptions += static_cast<double>(totals->preemptions) / n / seeds;
   }
   return mean;
 }
 
-void expect_advantage(double rate, const engine::EngineConfig& engine, double ratio) {
-  const Figures tie = figures("tie", rate, engine);
-  const Figures fcfs = figures("fcfs", rate, engine);
-  const Figures gittins = figures("gittins", rate, engine);
-  EXPECT_GE(tie.per_token_s / gittins.per_token_s, ratio);
+/// Over ten seeds the 99th percentile is known within 1.3 % (docs/beyond-tie.md); over two or three
+/// within 3 %.
+constexpr double kP99Noise = 1.03;
+
+struct Limits {
+  int seeds;
+  double throughput;  ///< of that of arrival order
+};
+
+void expect_advantage(double rate, const engine::EngineConfig& engine, const Limits& limits) {
+  const Figures tie = figures("tie", rate, engine, limits.seeds);
+  const Figures fcfs = figures("fcfs", rate, engine, limits.seeds);
+  const Figures gittins = figures("gittins", rate, engine, limits.seeds);
+  EXPECT_LE(gittins.per_token_s, 0.25 * tie.per_token_s);
   EXPECT_LE(gittins.e2e_s, 0.92 * tie.e2e_s);
-  EXPECT_LE(gittins.e2e_p99_s, tie.e2e_p99_s);
-  EXPECT_GE(gittins.tokens_per_s, 0.97 * fcfs.tokens_per_s);
+  EXPECT_LE(gittins.e2e_p99_s, kP99Noise * tie.e2e_p99_s);
+  EXPECT_GE(gittins.tokens_per_s, limits.throughput * fcfs.tokens_per_s);
   EXPECT_LE(gittins.preemptions, 0.5);
 }
 
-TEST(BeyondTie, GittinsKeepsItsAdvantageWhereSlotsBind) {
+engine::EngineConfig batch_bound() {
   engine::EngineConfig engine = engine::find_preset("h100-8b")->config;
   engine.max_num_seqs = 32;
-  expect_advantage(27.5, engine, 4);
+  return engine;
+}
+
+TEST(BeyondTie, GittinsKeepsItsAdvantageWhereSlotsBind) {
+  // Of two seeds, how full the last batches happen to be decides about a percent of the throughput.
+  expect_advantage(27.5, batch_bound(), {3, 0.98});
 }
 
 TEST(BeyondTie, GittinsKeepsItsAdvantageWhereMemoryBinds) {
   engine::EngineConfig engine = engine::find_preset("h100-8b")->config;
   engine.max_num_seqs = 256;
   engine.kv_blocks = 3400;
-  expect_advantage(36.7, engine, 4);
+  expect_advantage(37.3, engine, {2, 0.97});
+}
+
+TEST(BeyondTie, TheAdvantageIsWhatRunningRequestsShow) {
+  // Ranks of the first prediction alone, as if nothing were learned after admission.
+  const Figures tie = figures("tie", 27.5, batch_bound(), 1);
+  const Figures frozen = figures("gittins", 27.5, batch_bound(), 1, /*preempts=*/false);
+  EXPECT_GT(frozen.per_token_s, 0.5 * tie.per_token_s);
 }
 
 }  // namespace
