@@ -7,6 +7,7 @@
 #   make conformance  CONFORMANCE_RUNS random workloads (1,000,000: some minutes) through the engine and the reference interpreter
 #   make gain       what scheduling by length laws brings, through real sockets (about 8 minutes on an idle machine)
 #   make tie        TIE's evaluation in simulation: each published cell beside ours (some minutes)
+#   make beyond     what gittins gains over TIE, and where it does not (some minutes)
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
@@ -21,7 +22,7 @@ CONFORMANCE_RUNS ?= 1000000
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := build
-.PHONY: build test demo bench conformance gain tie lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
+.PHONY: build test demo bench conformance gain tie beyond lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
 
 setup-core:
 	@tools/setup core
@@ -64,6 +65,9 @@ gain: build
 tie: build
 	@experiments/tie/run
 
+beyond: build
+	@experiments/beyond/run
+
 lint: setup-core
 	@tools/format --check
 	@tools/tidy --selftest
@@ -89,8 +93,3 @@ install: build
 
 clean:
 	@rm -rf build
-
-# docs/beyond-tie.md: some minutes.
-.PHONY: beyond
-beyond: build
-	for each in target levers loads; do build/tailrace simulate experiments/beyond/$$each.yaml || exit 1; done
