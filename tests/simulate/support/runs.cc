@@ -67,7 +67,10 @@ std::vector<Request> varied_requests(Rng& rng) {
     r.id = id;
     r.arrival = MonoTime{from_seconds(now)};
     r.prompt = Tokens(static_cast<std::int64_t>(1 + rng.below(400)));
-    r.truth = length::LengthLaw::log_t(2 + 2 * rng.uniform(), 0.3 + rng.uniform()).value();
+    // One after the other: compilers differ in which argument they evaluate first.
+    const double sigma = 0.3 + rng.uniform();
+    const double mu = 2 + 2 * rng.uniform();
+    r.truth = length::LengthLaw::log_t(mu, sigma).value();
     r.cap = Tokens(static_cast<std::int64_t>(1 + rng.below(300)));
     const double length =
         std::min(std::ceil(length::sample(*r.truth, rng)), static_cast<double>(r.cap.count()));
