@@ -6,8 +6,8 @@
 #   make bench      micro-benchmarks, the simulation on real traces, and the gateway beside nginx
 #   make conformance  CONFORMANCE_RUNS random workloads (1,000,000: some minutes) through the engine and the reference interpreter
 #   make gain       what scheduling by length laws brings, through real sockets (about 8 minutes on an idle machine)
-#   make tie        TIE's evaluation in simulation: each published cell beside ours (some minutes)
-#   make beyond     what gittins gains over TIE, and where it does not (some minutes)
+#   make tie        TIE's evaluation in simulation: each published cell beside ours (about 90 s of CPU on one core)
+#   make beyond     what gittins gains over TIE, and where it does not (about 90 s of CPU on one core)
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
