@@ -171,7 +171,10 @@ void SettingsReader::read_list(const Field& field, const YamlNode& node, const s
       problems_.add(item_path, "must be a single text");
     }
   }
-  if (field.required && node.items.empty()) problems_.add(path, "is empty; name at least one");
+  if (node.items.empty()) {
+    problems_.add(path, field.required ? "is empty; name at least one"
+                                       : "is empty; name at least one, or leave the key out");
+  }
 }
 
 void SettingsReader::report_unknown_keys(const Level& level) {

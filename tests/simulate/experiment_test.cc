@@ -193,6 +193,21 @@ TEST(Experiment, NamesFileLineKeyValueAndRemedyOfWhatIsWrong) {
   EXPECT_THAT(refused("a: [\n"), HasSubstr("not valid YAML"));
 }
 
+TEST(Experiment, RefusesListsOfNothing) {
+  EXPECT_THAT(refused(std::string(kBase) + "seeds: []\n"),
+              HasSubstr("x.yaml:4: seeds: is empty; name at least one"));
+  EXPECT_THAT(refused(std::string(kBase) + "  trace:\n    files: []\n"),
+              HasSubstr("x.yaml:5: workload.trace.files: is empty"));
+  EXPECT_THAT(refused(std::string(kBase) + "grid: {workload.rate: []}\n"),
+              HasSubstr("x.yaml:4: grid.workload.rate: must be a list of values"));
+  EXPECT_THAT(refused(std::string(kBase) + "arms: {}\n"),
+              HasSubstr("x.yaml:4: arms: names no arm"));
+  const std::vector<Override> given = {{"seeds", "[]", "--set"}};
+  const auto overridden = parse_experiment(kBase, "x.yaml", given);
+  ASSERT_FALSE(overridden.has_value());
+  EXPECT_THAT(overridden.error().message, HasSubstr("seeds: is empty"));
+}
+
 TEST(Experiment, RefusesGridsAndTextsThatAreTooLarge) {
   std::string numbers = "[1";
   for (int i = 2; i <= 100; ++i) numbers += ", " + std::to_string(i);
