@@ -46,7 +46,7 @@ class Simulation {
       if (until == kNever || (until == horizon_ && next_outside() > horizon_)) break;
       if (auto done = happen(until); !done) return fail(done.error());
     }
-    finish();
+    if (auto ended = finish(); !ended) return fail(ended.error());
     return totals_;
   }
 
@@ -76,7 +76,7 @@ class Simulation {
   void hand_over(Live& live, std::size_t engine, MonoTime now);
   void refuse(Live& live, MonoTime now);
   void emit(Live& live, End end);
-  void finish();
+  Result<void> finish();
 
   RunSpec spec_;
   Workload& workload_;
@@ -346,7 +346,8 @@ void Simulation::hand_over(Live& live, std::size_t engine, MonoTime now) {
 }
 
 void Simulation::refuse(Live& live, MonoTime now) {
-  if (!dispatcher_) settle_all(now);  // records come in the order of their ends
+  // Records come in the order of their ends; alone in the system, it is before nobody's.
+  if (!dispatcher_ && books_.live.size() > 1) settle_all(now);
   ++totals_.refused;
   books_.waiting += (now - live.since).count();
   totals_.end = now;
@@ -360,11 +361,18 @@ void Simulation::emit(Live& live, End end) {
   books_.live.erase(live);
 }
 
-void Simulation::finish() {
+Result<void> Simulation::finish() {
   if (!dispatcher_) settle_all(horizon_);
-  if (books_.live.size() > 0 || arrivals_left_) {
-    if (horizon_ != kNever) totals_.end = horizon_;
+  const bool all = books_.live.size() == 0 && !arrivals_left_;
+  if (horizon_ == kNever && (!all || totals_.end == kNever)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the run reaches the end of the clock, {:.0f} years, with {} of {} "
+                    "requests completed; let requests come sooner, make them or the "
+                    "engine's cost smaller, or set a horizon",
+                    to_seconds(kNever) / (365.25 * 86400), totals_.completed, totals_.offered));
   }
+  if (!all) totals_.end = horizon_;
   for (const std::uint64_t key : books_.live.keys()) {
     Live& live = books_.live.at(key);
     (live.in_batch ? books_.running : books_.waiting) += (totals_.end - live.since).count();
@@ -385,10 +393,11 @@ void Simulation::finish() {
   totals_.mean_report_age_s = router_.mean_report_age_s();
   totals_.max_report_age_s = router_.max_report_age_s();
   const double length_s = to_seconds(totals_.end);
-  if (length_s <= 0) return;
+  if (length_s <= 0) return {};
   totals_.mean_waiting = static_cast<double>(books_.waiting) * 1e-9 / length_s;
   totals_.mean_running = static_cast<double>(books_.running) * 1e-9 / length_s;
   totals_.mean_kv_share /= length_s * static_cast<double>(servers_.size());
+  return {};
 }
 
 }  // namespace

@@ -96,5 +96,28 @@ TEST(Simulation, CountsNoneTwiceThatWaits) {
   }
 }
 
+TEST(Simulation, ThatReachesTheEndOfTheClockIsAnErrorUnlessAHorizonEndsIt) {
+  RunSpec spec;
+  spec.fleet.engine.cost.alpha_ms = 100'000;
+  spec.fleet.engine.max_model_len = 1 << 30;
+  spec.fleet.engine.kv_blocks = 1 << 27;
+  spec.workload.arrivals.count = 3;
+  spec.workload.lengths.kind = LengthSpec::Kind::kFixed;
+  spec.workload.lengths.mean = 1e9;
+  spec.workload.lengths.cap = 1'000'000'000;
+  const auto endless = run(spec, [](const RequestRecord&) {});
+  ASSERT_FALSE(endless.has_value());
+  EXPECT_NE(endless.error().message.find("end of the clock, 292 years, with 0 of 3"),
+            std::string::npos)
+      << endless.error().message;
+  spec.horizon_s = 1e6;
+  const auto ended = run(spec, [](const RequestRecord&) {});
+  ASSERT_TRUE(ended.has_value()) << ended.error().message;
+  EXPECT_EQ(ended->unfinished, 3u);
+  EXPECT_DOUBLE_EQ(to_seconds(ended->end), 1e6);
+  EXPECT_GT(ended->mean_kv_share, 0);
+  EXPECT_LE(ended->mean_kv_share, 1);
+}
+
 }  // namespace
 }  // namespace tailrace::simulate

@@ -127,7 +127,8 @@ struct RunTotals {
 /// Called once for every request, in the order in which they end; unfinished ones at last, by id.
 using RecordSink = std::function<void(const RequestRecord&)>;
 
-/// Errors: kInvalidArgument naming the field, its value and what it may be; those of a trace;
+/// Errors: kInvalidArgument naming the field, its value and what it may be, or when the run reaches
+/// the end of the clock (292 years) without a horizon; those of a trace;
 /// kResourceExhausted when more than 16 million requests are in the system. A request that no
 /// engine could ever hold, or that the dispatcher refuses, is no error: it is a record.
 Result<RunTotals> run(const RunSpec& spec, const RecordSink& sink);
