@@ -297,18 +297,29 @@ Result<Capacity> measure_capacity(const RunSpec& given) {
     spec.workload.sessions->think_s = 0;
     spec.workload.sessions->token_s = 0;
   }
+  // A large fleet that serves nobody says so after a few.
+  const bool try_few = count >= 10 * kCapacityLeast;
+  if (try_few) spec.workload.arrivals.count = kCapacityLeast;
   std::vector<double> finished;
-  const auto totals = run(spec, [&](const RequestRecord& record) {
+  const RecordSink note = [&](const RequestRecord& record) {
     if (record.finished) finished.push_back(to_seconds(*record.finished));
-  });
+  };
+  auto totals = run(spec, note);
   if (!totals) return fail(totals.error());
+  if (try_few && totals->refused < totals->offered) {
+    spec.workload.arrivals.count = count;
+    finished.clear();
+    totals = run(spec, note);
+    if (!totals) return fail(totals.error());
+  }
   const std::size_t first = finished.size() / 5;
   const std::size_t last = finished.size() * 4 / 5;
   if (last <= first || !(finished[last] > finished[first])) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("workload.maximum_rate: cannot be measured, {} of {} requests "
-                            "completed; give a number, or off",
-                            finished.size(), totals->offered));
+                            "completed and {} were refused, being longer than an engine holds; "
+                            "give a number, or off",
+                            finished.size(), totals->offered, totals->refused));
   }
   const double seconds = finished[last] - finished[first];
   return Capacity{static_cast<double>(last - first) / seconds, totals->offered, seconds};

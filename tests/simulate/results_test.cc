@@ -279,6 +279,17 @@ TEST(Capacity, OfAFullBatchIsSlotsOverTheTimeOfAnAnswer) {
   EXPECT_NEAR(capacity->per_second, 16, 0.2);
 }
 
+TEST(Capacity, OfALargeFleetThatHoldsNobodyIsRefusedAfterAFew) {
+  RunSpec spec;
+  spec.fleet.engine.max_model_len = 2;
+  spec.fleet.engines = 4096;
+  const auto capacity = measure_capacity(spec);
+  ASSERT_FALSE(capacity.has_value());
+  EXPECT_NE(capacity.error().message.find("0 of 2000 requests completed and 2000 were refused"),
+            std::string::npos)
+      << capacity.error().message;
+}
+
 TEST(Replicates, IntervalsAreStudents) {
   const std::vector<double> values = {1, 2, 3};
   const auto mean = report::mean_of_replicates(values);
