@@ -53,32 +53,44 @@ class Scale {
     return from_ + (to_ - from_) * (v - low_) / (high_ - low_);
   }
 
-  /// Round values within the range, some five of them.
-  std::vector<double> ticks() const { return logarithmic_ ? log_ticks() : linear_ticks(); }
+  /// Round values within the range, some five of them and never fewer than two.
+  std::vector<double> ticks() const {
+    if (!logarithmic_) return linear_ticks(low_, high_);
+    constexpr std::size_t kEnough = 3;
+    // Powers of ten, else 1, 2 and 5 times those; within a decade there may be none of either.
+    for (const bool powers_alone : {true, false}) {
+      if (powers_alone && high_ - low_ < 2.5) continue;
+      std::vector<double> out = log_ticks(powers_alone);
+      if (out.size() >= kEnough) return out;
+    }
+    return linear_ticks(std::pow(10, low_), std::pow(10, high_));
+  }
 
  private:
-  std::vector<double> linear_ticks() const {
-    const double rough = (high_ - low_) / 5;
+  static std::vector<double> linear_ticks(double low, double high) {
+    const double rough = (high - low) / 5;
     const double power = std::pow(10, std::floor(std::log10(rough)));
     const double step = power * (rough <= power       ? 1
                                  : rough <= 2 * power ? 2
                                  : rough <= 5 * power ? 5
                                                       : 10);
     std::vector<double> out;
-    for (double k = std::ceil(low_ / step - 1e-9); k * step <= high_ + 1e-9 * step; ++k) {
-      out.push_back(k * step + 0.0);  // no minus before a zero
+    const double first = std::ceil(low / step - 1e-9);
+    for (int i = 0; i <= 6; ++i) {                   // five steps are no shorter than the range
+      const double tick = (first + i) * step + 0.0;  // no minus before a zero
+      if (tick > high + 1e-9 * step) break;
+      out.push_back(tick);
     }
     return out;
   }
 
-  std::vector<double> log_ticks() const {
-    const bool few_decades = high_ - low_ < 2.5;
+  std::vector<double> log_ticks(bool powers_alone) const {
     std::vector<double> out;
     for (double e = std::floor(low_); e <= high_; ++e) {
       for (const double m : {1.0, 2.0, 5.0}) {
         const double v = std::pow(10, e) * m;
         const double l = std::log10(v);
-        if (l >= low_ - 1e-9 && l <= high_ + 1e-9 && (m == 1 || few_decades)) out.push_back(v);
+        if (l >= low_ - 1e-9 && l <= high_ + 1e-9 && (m == 1 || !powers_alone)) out.push_back(v);
       }
     }
     return out;
@@ -137,6 +149,18 @@ Range y_range(const Figure& figure) {
   range.high = 1.05 * (bars > 0 ? std::clamp(lines, bars, bars * kHeadroom) : lines);
   if (range.low == range.high) range.high = 1;
   return range;
+}
+
+/// One for each tick, in as many digits as it takes to tell neighbours apart.
+std::vector<std::string> tick_labels(const std::vector<double>& ticks) {
+  constexpr int kDigits = 6, kAllDigits = 17;
+  std::vector<std::string> labels;
+  for (int digits = kDigits; digits <= kAllDigits; ++digits) {
+    labels.clear();
+    for (const double tick : ticks) labels.push_back(fmt::format("{:.{}g}", tick, digits));
+    if (std::adjacent_find(labels.begin(), labels.end()) == labels.end()) break;
+  }
+  return labels;
 }
 
 double text_width(std::string_view text) {
@@ -226,11 +250,14 @@ class Drawing {
   }
 
   void axes() {
-    for (const double tick : y_.ticks()) {
+    const std::vector<double> y_ticks = y_.ticks();
+    const std::vector<std::string> y_labels = tick_labels(y_ticks);
+    for (std::size_t i = 0; i < y_ticks.size(); ++i) {
+      const double tick = y_ticks[i];
       add(R"(<line x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}" stroke="#E3E6E9"/>)"
           "\n",
           kLeft, kWidth - kRight, y_.at(tick), y_.at(tick));
-      label(kLeft - 6, y_.at(tick) + 4, "end", fmt::format("{:.6g}", tick));
+      label(kLeft - 6, y_.at(tick) + 4, "end", y_labels[i]);
     }
     const FigureBars& bars = figure_.bars;
     for (std::size_t i = 0; i < bars.categories.size() && i + 1 < bars.edges.size(); ++i) {
@@ -238,11 +265,14 @@ class Drawing {
             bars.categories[i]);
     }
     if (bars.categories.empty()) {
-      for (const double tick : x_.ticks()) {
+      const std::vector<double> x_ticks = x_.ticks();
+      const std::vector<std::string> x_labels = tick_labels(x_ticks);
+      for (std::size_t i = 0; i < x_ticks.size(); ++i) {
+        const double tick = x_ticks[i];
         add(R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" stroke="{3}"/>)"
             "\n",
             x_.at(tick), bottom_, bottom_ + 4, kTextColour);
-        label(x_.at(tick), bottom_ + 18, "middle", fmt::format("{:.6g}", tick));
+        label(x_.at(tick), bottom_ + 18, "middle", x_labels[i]);
       }
     }
     if (y_range(figure_).low < 0) {

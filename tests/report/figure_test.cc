@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace tailrace::report {
 namespace {
@@ -85,6 +87,45 @@ TEST(FigureSvg, ALogarithmicAxisHasRoundTicks) {
   for (const char* tick : {">10</text>", ">1000</text>", ">100000</text>"}) {
     EXPECT_NE(text.find(tick), std::string::npos) << tick;
   }
+}
+
+/// The numbers beside the y axis: labels that end at its left.
+std::vector<double> y_ticks(const std::string& text) {
+  std::vector<double> ticks;
+  constexpr std::string_view kBefore = "text-anchor=\"end\" fill=\"#222222\">";
+  for (std::size_t at = text.find(kBefore); at != std::string::npos; at = text.find(kBefore, at)) {
+    at += kBefore.size();
+    ticks.push_back(std::stod(text.substr(at)));
+  }
+  return ticks;
+}
+
+TEST(FigureSvg, ALogarithmicAxisHasTwoTicksOrMoreHoweverNarrowItsRange) {
+  for (const double least : {1.0, 22.3, 0.8, 6.1e-4, 0.999999, 123456.0, 2.0}) {
+    for (const double factor : {1.0, 1.00001, 1.1, 1.5, 3.9, 12.0, 316.0, 1e7}) {
+      Figure figure;
+      figure.y.logarithmic = true;
+      figure.lines = {{"arm", {1, 2}, {least, least * factor}, 0}};
+      const std::vector<double> ticks = y_ticks(svg(figure));
+      ASSERT_GE(ticks.size(), 2u) << least << " to " << least * factor;
+      EXPECT_EQ(std::adjacent_find(ticks.begin(), ticks.end(), std::greater_equal<>()), ticks.end())
+          << "each above the one before";
+      EXPECT_LE(ticks.size(), 9u) << least << " to " << least * factor;
+      for (const double tick : ticks) {
+        EXPECT_GE(tick, least / 1.2);
+        EXPECT_LE(tick, least * factor * 1.2);
+      }
+    }
+  }
+}
+
+TEST(FigureSvg, NeighbouringTicksAreToldApartByAsManyDigitsAsItTakes) {
+  Figure figure;
+  figure.x = {"requests/s", true};
+  figure.lines = {{"arm", {45.0, 45.000002}, {1, 2}, 0}};
+  const std::string text = svg(figure);
+  EXPECT_EQ(count(text, ">45.0000005</text>"), 1u);
+  EXPECT_EQ(count(text, ">45.000001</text>"), 1u);
 }
 
 /// Where the first element that begins with `tag` and holds `what` has its attribute.
