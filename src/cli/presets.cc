@@ -59,19 +59,19 @@ void print_presets(bool json) {
                        {"alpha_ms"},
                        {"beta_ms"},
                        {"gamma_ms"},
-                       {"knee"},
-                       {"max_seqs"},
-                       {"max_tokens"},
-                       {"kv_tokens"},
+                       {"knee_tokens"},
+                       {"max_num_seqs"},
+                       {"max_batched_tokens"},
+                       {"block_tokens"},
+                       {"kv_blocks"},
                        {"what", Align::kLeft}});
   for (const engine::Preset& preset : engine::presets()) {
     const engine::EngineConfig& c = preset.config;
     table.add_row({std::string(preset.name), fmt::format("{}", c.cost.alpha_ms),
                    fmt::format("{}", c.cost.beta_ms), fmt::format("{}", c.cost.gamma_ms),
                    fmt::format("{}", c.cost.knee_tokens), fmt::format("{}", c.max_num_seqs),
-                   fmt::format("{}", c.max_batched_tokens),
-                   fmt::format("{}", c.usable_blocks() * c.block_tokens),
-                   std::string(preset.description)});
+                   fmt::format("{}", c.max_batched_tokens), fmt::format("{}", c.block_tokens),
+                   fmt::format("{}", c.kv_blocks), std::string(preset.description)});
   }
   fmt::print("{}", table.text());
   for (const engine::Preset& preset : engine::presets()) {
