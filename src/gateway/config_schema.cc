@@ -1,5 +1,7 @@
 #include "gateway/config_schema.h"
 
+#include <fmt/format.h>
+
 #include "tailrace/dispatch/backend_choice.h"
 
 namespace tailrace::gateway {
@@ -96,13 +98,18 @@ void visit_schedule(SchemaVisitor& v, dispatch::DispatchConfig& dispatch) {
   v.field(real_field("gittins_context_weight", options.gittins_context_weight, 0, 1000,
                      "gittins: a rank grows by this share of it per prompt token, for the memory "
                      "that the prompt holds."));
-  v.field(real_field("gittins_length_exponent", options.gittins_length_exponent, 0, 4,
-                     "gittins: an answer of L tokens counts for L^-exponent. 0: mean latency; 1: "
-                     "latency per token."));
-  v.field(real_field("gittins_prefill_weight", options.gittins_prefill_weight, 0, 1000,
-                     "gittins: what a token of the prompt costs to compute, in tokens generated."));
   v.field(
-      real_field("gittins_decay", options.gittins_decay, 0.01, 1, "gittins: as decay is for tie."));
+      optional_real_field("gittins_length_exponent", options.gittins_length_exponent, 0, 4,
+                          fmt::format("gittins: an answer of L tokens counts for L^-exponent. 0: "
+                                      "mean latency; 1: latency per token. auto: {}.",
+                                      schedule::kGittinsInFront.length_exponent)));
+  v.field(optional_real_field("gittins_prefill_weight", options.gittins_prefill_weight, 0, 1000,
+                              fmt::format("gittins: what a token of the prompt costs to compute, "
+                                          "in tokens generated. auto: {}.",
+                                          schedule::kGittinsInFront.prefill_weight)));
+  v.field(optional_real_field(
+      "gittins_decay", options.gittins_decay, 0.01, 1,
+      fmt::format("gittins: as decay is for tie. auto: {}.", schedule::kGittinsInFront.decay)));
 }
 
 void visit_limits(SchemaVisitor& v, Config& config) {

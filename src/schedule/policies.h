@@ -24,7 +24,7 @@ std::unique_ptr<Policy> make_ltr(const PolicyOptions& options);
 std::unique_ptr<Policy> make_tie(const PolicyOptions& options);
 
 // policies_by_rest.cc
-std::unique_ptr<Policy> make_gittins(const PolicyOptions& options);
+std::unique_ptr<Policy> make_gittins(const PolicyOptions& options, const GittinsDefaults& unset);
 std::unique_ptr<Policy> make_trail(const PolicyOptions& options);
 std::unique_ptr<Policy> make_elis(const PolicyOptions& options);
 

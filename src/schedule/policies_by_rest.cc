@@ -190,12 +190,13 @@ std::unique_ptr<AgeKey> ByRest::age_key(const Job& job) const {
 
 class Gittins final : public ByRest {
  public:
-  explicit Gittins(const PolicyOptions& options)
+  Gittins(const PolicyOptions& options, const GittinsDefaults& unset)
       : ByRest(options.gittins_quantum),
         context_weight_(options.gittins_context_weight),
-        exponent_(options.gittins_length_exponent),
-        prefill_weight_(options.gittins_prefill_weight),
-        ageing_per_second_(ageing_per_second(options.gittins_decay, options.decay_period)),
+        exponent_(options.gittins_length_exponent.value_or(unset.length_exponent)),
+        prefill_weight_(options.gittins_prefill_weight.value_or(unset.prefill_weight)),
+        ageing_per_second_(
+            ageing_per_second(options.gittins_decay.value_or(unset.decay), options.decay_period)),
         start_ranks_(options.gittins_quantum) {}
 
   std::string_view name() const override { return "gittins"; }
@@ -312,8 +313,8 @@ class Elis final : public ByRest {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_gittins(const PolicyOptions& options) {
-  return std::make_unique<Gittins>(options);
+std::unique_ptr<Policy> make_gittins(const PolicyOptions& options, const GittinsDefaults& unset) {
+  return std::make_unique<Gittins>(options, unset);
 }
 std::unique_ptr<Policy> make_trail(const PolicyOptions& options) {
   return std::make_unique<Trail>(options);

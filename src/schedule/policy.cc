@@ -24,16 +24,17 @@ Result<void> check_batch(const PolicyOptions& o) {
   if (!(o.gittins_context_weight >= 0 && std::isfinite(o.gittins_context_weight))) {
     return fail(rejected("gittins_context_weight", o.gittins_context_weight, "0 or more"));
   }
-  if (!(o.gittins_length_exponent >= 0 && o.gittins_length_exponent <= 4)) {
-    return fail(
-        rejected("gittins_length_exponent", o.gittins_length_exponent, "a number from 0 to 4"));
+  const double exponent = o.gittins_length_exponent.value_or(0);
+  if (!(exponent >= 0 && exponent <= 4)) {
+    return fail(rejected("gittins_length_exponent", exponent, "a number from 0 to 4"));
   }
-  if (!(o.gittins_prefill_weight >= 0 && std::isfinite(o.gittins_prefill_weight))) {
-    return fail(rejected("gittins_prefill_weight", o.gittins_prefill_weight, "0 or more"));
+  const double prefill = o.gittins_prefill_weight.value_or(0);
+  if (!(prefill >= 0 && std::isfinite(prefill))) {
+    return fail(rejected("gittins_prefill_weight", prefill, "0 or more"));
   }
-  if (!(o.gittins_decay > 0 && o.gittins_decay <= 1)) {
-    return fail(
-        rejected("gittins_decay", o.gittins_decay, "a number above 0, at most 1 (1: no ageing)"));
+  const double decay = o.gittins_decay.value_or(1);
+  if (!(decay > 0 && decay <= 1)) {
+    return fail(rejected("gittins_decay", decay, "a number above 0, at most 1 (1: no ageing)"));
   }
   if (o.ssjf_starving_wait < Duration::zero()) {
     return fail(
@@ -114,14 +115,17 @@ std::vector<std::string_view> batch_policy_names() {
   return {"sjf", "ssjf", "ltr", "las", "mlfq", "trail", "elis"};
 }
 
-Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options) {
+namespace {
+
+Result<std::unique_ptr<Policy>> make(std::string_view name, const PolicyOptions& options,
+                                     const GittinsDefaults& unset) {
   if (auto checked = check(options); !checked) return fail(checked.error());
   if (name == "fcfs") return make_fcfs();
   if (name == "mean") return make_mean(options);
   if (name == "median") return make_median();
   if (name == "ratio") return make_ratio();
   if (name == "tie") return make_tie(options);
-  if (name == "gittins") return make_gittins(options);
+  if (name == "gittins") return make_gittins(options, unset);
   if (name == "wspt") return make_wspt();
   if (name == "edf") return make_edf();
   if (name == "sjf") return make_sjf();
@@ -137,9 +141,15 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyO
                   fmt::join(policy_names(), ", "), fmt::join(batch_policy_names(), ", ")));
 }
 
+}  // namespace
+
+Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options) {
+  return make(name, options, kGittinsInEngines);
+}
+
 Result<std::unique_ptr<Policy>> make_waiting_policy(std::string_view name,
                                                     const PolicyOptions& options) {
-  if (contains(policy_names(), name)) return make_policy(name, options);
+  if (contains(policy_names(), name)) return make(name, options, kGittinsInFront);
   const std::string_view why =
       contains(batch_policy_names(), name)
           ? "is for engines and simulation, where running requests or true lengths are seen"

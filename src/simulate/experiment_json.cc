@@ -1,6 +1,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 
+#include "simulate/order_place.h"
 #include "tailrace/simulate/experiment_report.h"
 
 namespace tailrace::simulate {
@@ -78,7 +79,10 @@ json::object cell_json(const Experiment& experiment, const ExperimentResult& res
   for (std::size_t s = 0; s < found.runs.size(); ++s) {
     runs.push_back(run_json(found.runs[s], experiment.seeds[s]));
   }
+  const OrderPlace order = order_place(cell.spec);
   return {{"settings", std::move(settings)},
+          {"order", json::object{{"place", order.front ? "front" : "engines"},
+                                 {"displaces_running", order.displaces}}},
           {"maximum_rate", number(found.maximum_rate)},
           {"lengths", facts_json(found.facts)},
           {"overloaded", found.overloaded()},

@@ -139,6 +139,8 @@ Field optional_whole_field(std::string name, std::optional<std::int64_t>& into, 
 
 void visit_policy_options(SchemaVisitor& v, schedule::PolicyOptions& o) {
   using schedule::TieVariant;
+  const schedule::GittinsDefaults& in_engines = schedule::kGittinsInEngines;
+  const schedule::GittinsDefaults& in_front = schedule::kGittinsInFront;
   v.field(real_field("cvar_level", o.cvar_level, 0.01, 0.999, "tie: where the tail begins."));
   v.field(real_field("beta_min", o.beta_min, 0, 100, "tie: least weight of the tail."));
   v.field(real_field("beta_max", o.beta_max, 0, 100, "tie: most weight of the tail."));
@@ -160,13 +162,20 @@ void visit_policy_options(SchemaVisitor& v, schedule::PolicyOptions& o) {
                        "gittins: least service that a rank reckons with, tokens."));
   v.field(real_field("gittins_context_weight", o.gittins_context_weight, 0, 1e6,
                      "gittins: what a token of context adds to the cost of the next one."));
-  v.field(real_field("gittins_length_exponent", o.gittins_length_exponent, 0, 4,
-                     "gittins: an answer of L tokens counts for L^-exponent. 0: mean latency; 1: "
-                     "latency per token."));
-  v.field(real_field("gittins_prefill_weight", o.gittins_prefill_weight, 0, 1e6,
-                     "gittins: what computing a token of context costs at admission, in tokens "
-                     "generated."));
-  v.field(real_field("gittins_decay", o.gittins_decay, 1e-6, 1, "gittins: as `decay`."));
+  v.field(optional_real_field(
+      "gittins_length_exponent", o.gittins_length_exponent, 0, 4,
+      fmt::format("gittins: an answer of L tokens counts for L^-exponent. 0: mean "
+                  "latency; 1: latency per token. auto, here and below: what suits place; {} in "
+                  "engines, {} in front.",
+                  in_engines.length_exponent, in_front.length_exponent)));
+  v.field(optional_real_field(
+      "gittins_prefill_weight", o.gittins_prefill_weight, 0, 1e6,
+      fmt::format("gittins: what computing a token of context costs at admission, in tokens "
+                  "generated. auto: {} in engines, {} in front.",
+                  in_engines.prefill_weight, in_front.prefill_weight)));
+  v.field(optional_real_field("gittins_decay", o.gittins_decay, 1e-6, 1,
+                              fmt::format("gittins: as `decay`. auto: {} in engines, {} in front.",
+                                          in_engines.decay, in_front.decay)));
   v.field(duration_field("ssjf_starving_wait", o.ssjf_starving_wait, Duration{0}, kYear,
                          "ssjf: the oldest goes first once it has waited so long,"));
   v.field(real_field("ssjf_starving_times", o.ssjf_starving_times, 0, 1e9,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "simulate/experiment_tables.h"
+#include "simulate/order_place.h"
 #include "tailrace/core/printable.h"
 #include "tailrace/simulate/experiment_report.h"
 
@@ -27,6 +28,7 @@ std::string to_text(const Experiment& experiment, const ExperimentResult& result
     text += fmt::format("maximum rate: {} requests/s ({} at once, in arrival order)\n",
                         figure(capacity.per_second), capacity.requests);
   }
+  text += order_text(experiment);
   text += "\n" + cells_table(experiment, result).text();
   if (const auto ratios = ratios_table(experiment, result)) {
     const Dimension& compared = experiment.dimensions[*experiment.compared];

@@ -197,6 +197,23 @@ TEST(Gittins, ExplainsRankAgeAndQuantum) {
   EXPECT_THAT(text, HasSubstr("log-t mu 5"));
 }
 
+TEST(Gittins, GoesByOtherDefaultsWhereNothingIsPreempted) {
+  const auto key = [](const auto& policy, std::int64_t arrival_s) {
+    return policy.value()->key_of(job(law(5, 0.5), 0, std::chrono::seconds(arrival_s)));
+  };
+  PolicyOptions as_in_front;
+  as_in_front.gittins_length_exponent = kGittinsInFront.length_exponent;
+  as_in_front.gittins_prefill_weight = kGittinsInFront.prefill_weight;
+  as_in_front.gittins_decay = kGittinsInFront.decay;
+  const double in_front = key(make_waiting_policy("gittins"), 60);
+  EXPECT_EQ(in_front, key(make_policy("gittins", as_in_front), 60));
+  EXPECT_NE(in_front, key(make_policy("gittins"), 60));
+  PolicyOptions given = as_in_front;
+  given.gittins_length_exponent = 1;
+  EXPECT_EQ(key(make_waiting_policy("gittins", given), 60), key(make_policy("gittins", given), 60))
+      << "what is given counts in both places";
+}
+
 TEST(Gittins, OptionsOutOfRangeAreNamed) {
   const auto message = [](auto change) {
     PolicyOptions options = plain();

@@ -50,11 +50,12 @@ struct PolicyOptions {
   double gittins_context_weight = 0;
   /// gittins: the wait for an answer of L tokens counts for L^−exponent. 0: the Gittins rank, which
   /// is for mean latency; 1: for latency per token. docs/beyond-tie.md tells what lies between.
-  double gittins_length_exponent = 0.85;
+  /// Unset here and below: by where the policy stands (GittinsDefaults).
+  std::optional<double> gittins_length_exponent;
   /// gittins: what computing a token of context at a job's admission costs, in tokens generated. A
   /// preempted job's context counts again, its answer so far included.
-  double gittins_prefill_weight = 0.6;
-  double gittins_decay = 0.835;  ///< gittins: as `decay`; 1 switches ageing off
+  std::optional<double> gittins_prefill_weight;
+  std::optional<double> gittins_decay;  ///< gittins: as `decay`; 1 switches ageing off
 
   /// ssjf: the longest-waiting job goes first once it has waited so long, or so many times what it
   /// is expected to run for at `ssjf_token_time` a token.
@@ -77,6 +78,17 @@ struct PolicyOptions {
   double trail_preemptible = 0.8;
   Tokens elis_interval{50};  ///< elis: predicts anew each time so many tokens have come
 };
+
+/// What gittins goes by where its options leave it open.
+struct GittinsDefaults {
+  double length_exponent;
+  double prefill_weight;
+  double decay;
+};
+/// Where running jobs can be displaced: docs/beyond-tie.md tells how they were found.
+inline constexpr GittinsDefaults kGittinsInEngines{0.85, 0.6, 0.835};
+/// Where a job that has been let in keeps its slot to the end: docs/policies.md.
+inline constexpr GittinsDefaults kGittinsInFront{0, 0.1, 0.84};
 
 /// What a policy has to know of a job, in tokens (tokens² for `ratio`, what orders deadlines for
 /// `edf`). It changes only when the job does, so a queue keeps it, and a step of the policy's state
@@ -152,12 +164,13 @@ class Policy {
 };
 
 /// Any policy by its name; docs/policies.md tells them apart. All take the answer's law capped at
-/// the job's own limit. An object and its age keys belong to one thread. Errors: kInvalidArgument
-/// naming the policy or the option, and what is allowed.
+/// the job's own limit. What is unset of gittins is `kGittinsInEngines`. An object and its age keys
+/// belong to one thread. Errors: kInvalidArgument naming the policy or the option, and what is
+/// allowed.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                             const PolicyOptions& options = {});
-/// The same for a queue in front of engines, which sees waiting jobs alone: refuses the others with
-/// a message that says where they belong.
+/// The same for a queue in front of engines, which sees waiting jobs alone: what is unset of
+/// gittins is `kGittinsInFront`. Refuses the others with a message that says where they belong.
 Result<std::unique_ptr<Policy>> make_waiting_policy(std::string_view name,
                                                     const PolicyOptions& options = {});
 
