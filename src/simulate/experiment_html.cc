@@ -231,12 +231,16 @@ std::string to_html(const Experiment& experiment, const ExperimentResult& result
   add_opening(page, experiment, result);
   page.add_heading("Look here first: the lengths");
   const WorkloadFacts& facts = result.cells.front().facts;
-  page.add_paragraph(
-      fmt::format("Mean {}, P10 {}, median {}, P90 {}, P99 {} tokens; {:.1f} % were cut at their "
-                  "cap. Where all "
-                  "answers are cut at one length, or hardly differ, there is nothing to schedule.",
-                  figure(facts.mean_length), figure(facts.p10), figure(facts.p50),
-                  figure(facts.p90), figure(facts.p99), 100 * facts.at_cap));
+  if (facts.requests == 0) {
+    page.add_paragraph("No request came.");
+  } else {
+    page.add_paragraph(fmt::format(
+        "Mean {}, P10 {}, median {}, P90 {}, P99 {} tokens; {:.1f} % were cut at their "
+        "cap. Where all "
+        "answers are cut at one length, or hardly differ, there is nothing to schedule.",
+        figure(facts.mean_length), figure(facts.p10), figure(facts.p50), figure(facts.p90),
+        figure(facts.p99), 100 * facts.at_cap));
+  }
   if (facts.dropped > 0) {
     page.add_paragraph(
         fmt::format("{} rows of the trace had no answer and were left out.", facts.dropped));

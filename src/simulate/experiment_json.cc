@@ -23,18 +23,21 @@ json::value interval(const std::optional<report::Interval>& found) {
 json::object facts_json(const WorkloadFacts& facts) {
   json::array histogram;
   for (const auto& [least, count] : facts.histogram) histogram.push_back(json::array{least, count});
+  const auto known = [&](double value) {
+    return facts.requests > 0 ? json::value(value) : json::value(nullptr);
+  };
   return {{"requests", facts.requests},
           {"dropped_rows", facts.dropped},
           {"rate", number(facts.rate)},
-          {"mean", facts.mean_length},
-          {"p10", facts.p10},
-          {"p50", facts.p50},
-          {"p90", facts.p90},
-          {"p99", facts.p99},
-          {"longest", facts.longest},
+          {"mean", known(facts.mean_length)},
+          {"p10", known(facts.p10)},
+          {"p50", known(facts.p50)},
+          {"p90", known(facts.p90)},
+          {"p99", known(facts.p99)},
+          {"longest", facts.requests > 0 ? json::value(facts.longest) : json::value(nullptr)},
           {"p90_over_p10", facts.p10 > 0 ? json::value(facts.p90 / facts.p10) : nullptr},
-          {"at_cap", facts.at_cap},
-          {"most_common", facts.most_common},
+          {"at_cap", known(facts.at_cap)},
+          {"most_common", known(facts.most_common)},
           {"histogram", std::move(histogram)}};
 }
 
@@ -86,6 +89,7 @@ json::object cell_json(const Experiment& experiment, const ExperimentResult& res
           {"maximum_rate", number(found.maximum_rate)},
           {"lengths", facts_json(found.facts)},
           {"overloaded", found.overloaded()},
+          {"verdict", found.verdict()},
           {"metrics", std::move(means)},
           {"against_baseline", std::move(against)},
           {"runs", std::move(runs)}};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::uint64_t kCapacityPerSlot = 20;
 constexpr std::uint64_t kCapacityLeast = 2'000;
 constexpr std::uint64_t kCapacityMost = 200'000;
+constexpr std::uint64_t kTurnsSeen = 20'000;
 /// So much faster, a trace's requests come all but at once.
 constexpr double kAtOnceSpeed = 1e6;
 
@@ -52,6 +54,30 @@ Result<void> check_files(const WorkloadSpec& workload) {
                     core::quoted(path, 256), path == "-" ? "standard input" : "no regular file"));
   }
   return {};
+}
+
+/// Requests that a conversation brings, on average. It ends by chance, with 1 / turns after every
+/// turn, or because its context is full; how often that is, the workload itself tells.
+Result<double> mean_turns(WorkloadSpec spec, std::uint64_t seed) {
+  const SessionSpec& sessions = *spec.sessions;
+  // Only few go on at once, so that few have not met their end.
+  const double turn_s = sessions.think_s + sessions.token_s * static_cast<double>(spec.lengths.cap);
+  spec.arrivals = {};
+  spec.arrivals.rate = 1 / (1 + sessions.turns * turn_s);
+  spec.arrivals.count = kTurnsSeen;
+  auto workload = make_workload(spec, Rng(seed));
+  if (!workload) return fail(workload.error());
+  Request request;
+  std::uint64_t requests = 0;
+  while (true) {
+    auto more = (*workload)->next(request);
+    if (!more) return fail(more.error());
+    if (!*more) break;
+    ++requests;
+  }
+  const double cut =
+      static_cast<double>((*workload)->cut_sessions()) / static_cast<double>(requests);
+  return 1 / (1 / sessions.turns + cut);
 }
 
 /// Gives each distinct text a number, in order of appearance.
@@ -148,8 +174,13 @@ class Conductor {
         number[i] = traces.of(cell.capacity_key, i);
       } else {
         WorkloadSpec& workload = specs_[i].workload;
-        // Arrivals of conversations bring several requests each.
-        const double turns = workload.sessions ? workload.sessions->turns : 1;
+        double turns = 1;
+        if (workload.sessions) {
+          // Arrivals of conversations bring several requests each.
+          auto found = mean_turns(workload, experiment_.seeds.front());
+          if (!found) return failed(i, found.error());
+          turns = *found;
+        }
         set_mean_rate(workload.arrivals, *cell.load * *result_.cells[i].maximum_rate / turns);
       }
     }
@@ -332,13 +363,28 @@ std::optional<report::Interval> CellResult::mean(const Metric& metric) const {
     if (!value) return std::nullopt;
     values.push_back(*value);
   }
-  return report::mean_of_replicates(values);
+  auto found = report::mean_of_replicates(values);
+  if (found && std::isfinite(found->low)) {
+    found->low = std::max(found->low, metric.least);
+    found->high = std::min(found->high, metric.most);
+  }
+  return found;
 }
 
 bool CellResult::overloaded() const {
   const auto n =
       std::count_if(runs.begin(), runs.end(), [](const RunResult& run) { return run.overloaded; });
   return 2 * static_cast<std::size_t>(n) > runs.size();
+}
+
+std::string_view CellResult::verdict() const {
+  const bool refusing = std::any_of(runs.begin(), runs.end(),
+                                    [](const RunResult& run) { return run.totals.refused > 0; });
+  if (overloaded()) return refusing ? "overloaded, refusing" : "overloaded";
+  if (refusing) return "refusing";
+  const bool known = std::any_of(runs.begin(), runs.end(),
+                                 [](const RunResult& run) { return run.totals.completed > 0; });
+  return known ? "stable" : "unknown";
 }
 
 std::optional<report::Interval> ratio(const CellResult& cell, const CellResult& baseline,

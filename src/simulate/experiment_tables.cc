@@ -25,6 +25,7 @@ constexpr Shown kColumns[] = {{"s/token", "per_token_s.mean"},
                               {"out tok/s", "output_tokens_per_s"},
                               {"preempt.", "preemptions_per_request"},
                               {"KV", "kv_share"}};
+constexpr Shown kLost[] = {{"refused", "refused"}, {"unfinished", "unfinished"}};
 constexpr Shown kRatios[] = {{"s/token", "per_token_s.mean"},
                              {"TTFT", "ttft_s.mean"},
                              {"e2e", "e2e_s.mean"},
@@ -51,12 +52,18 @@ std::string ascii(std::string_view text) {
   return out;
 }
 
-/// "0.123" or, of several seeds, "0.123 +-0.004".
+/// "0.123" or, of several seeds, "0.123 +-0.004", or the interval's ends where it was cut.
 std::string with_error(const std::optional<report::Interval>& found) {
   if (!found) return "-";
   std::string text = figure(found->estimate);
-  if (std::isfinite(found->high)) text += " +-" + figure(found->high - found->estimate, 2);
-  return text;
+  if (!std::isfinite(found->high)) return text;
+  const double above = found->high - found->estimate;
+  const double below = found->estimate - found->low;
+  // Cut at one end: half of its width is not the whole truth.
+  if (std::abs(above - below) > 1e-9 * (above + below)) {
+    return text + fmt::format(" ({}-{})", figure(found->low, 2), figure(found->high, 2));
+  }
+  return text + " +-" + figure(above, 2);
 }
 
 /// "4.51 (4.30-4.72)".
@@ -71,7 +78,7 @@ std::string with_ends(const std::optional<report::Interval>& found) {
 
 std::string load_of(const CellResult& cell) {
   const RunResult& run = cell.runs.front();
-  if (!run.rate) return "at once";
+  if (!run.rate) return run.totals.offered > 1 ? "at once" : "-";
   std::string text = figure(*run.rate) + "/s";
   if (run.load) text += fmt::format(" = {:.2f}", *run.load);
   return text;
@@ -109,6 +116,16 @@ report::Table cells_table(const Experiment& experiment, const ExperimentResult& 
   auto columns = label_columns(experiment);
   columns.push_back({"rate = load"});
   for (const Shown& shown : kColumns) columns.push_back({std::string(shown.title)});
+  std::vector<Shown> lost;  // what is so nowhere needs no column
+  for (const Shown& shown : kLost) {
+    const Metric& metric = metric_named(shown.metric);
+    const auto some = [&](const CellResult& cell) {
+      return std::any_of(cell.runs.begin(), cell.runs.end(),
+                         [&](const RunResult& run) { return metric.of(run).value_or(0) > 0; });
+    };
+    if (std::any_of(result.cells.begin(), result.cells.end(), some)) lost.push_back(shown);
+  }
+  for (const Shown& shown : lost) columns.push_back({std::string(shown.title)});
   columns.push_back({"verdict", Table::Align::kLeft});
   Table table(columns);
   for (std::size_t i = 0; i < result.cells.size(); ++i) {
@@ -117,7 +134,9 @@ report::Table cells_table(const Experiment& experiment, const ExperimentResult& 
     row.push_back(load_of(cell));
     for (const Shown& shown : kColumns)
       row.push_back(with_error(cell.mean(metric_named(shown.metric))));
-    row.push_back(cell.overloaded() ? "overloaded" : "stable");
+    for (const Shown& shown : lost)
+      row.push_back(with_error(cell.mean(metric_named(shown.metric))));
+    row.emplace_back(cell.verdict());
     table.add_row(std::move(row));
   }
   return table;

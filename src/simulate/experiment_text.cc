@@ -12,6 +12,7 @@ using report::figure;
 
 std::string lengths_text(const ExperimentResult& result) {
   const WorkloadFacts& f = result.cells.front().facts;
+  if (f.requests == 0) return "lengths: unknown, no request came\n";
   std::string text = fmt::format(
       "lengths: mean {}, P10 {}, P50 {}, P90 {}, P99 {}, {:.1f} % at their cap; {} requests\n",
       figure(f.mean_length), figure(f.p10), figure(f.p50), figure(f.p90), figure(f.p99),

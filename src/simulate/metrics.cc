@@ -14,11 +14,6 @@ Value spread(const RunResult& r) {
   return found ? Value((*found).*What) : std::nullopt;
 }
 
-template <double RunResult::* What>
-Value plain(const RunResult& r) {
-  return r.*What;
-}
-
 template <std::optional<double> RunResult::* What>
 Value maybe(const RunResult& r) {
   return r.*What;
@@ -53,31 +48,34 @@ constexpr std::array kMetrics = {
     TAILRACE_SPREAD("per_token_s", per_token, "e2e_s over the answer's tokens"),
     TAILRACE_SPREAD("wait_s", wait, "seconds from arrival to the first slot"),
     TAILRACE_SPREAD("itl_s", itl, "mean seconds between a request's tokens"),
-    Metric{"requests_per_s", "completed over the run's length", plain<&RunResult::requests_per_s>},
+    Metric{"requests_per_s", "completed over the run's length", maybe<&RunResult::requests_per_s>},
     Metric{"output_tokens_per_s", "tokens of completed answers over the run's length",
-           plain<&RunResult::output_tokens_per_s>},
+           maybe<&RunResult::output_tokens_per_s>},
     Metric{"computed_tokens_per_s", "prompt, answer and recomputed tokens over the run's length",
-           plain<&RunResult::computed_tokens_per_s>},
-    Metric{"seconds", "simulated, from time 0 to the end", plain<&RunResult::seconds>},
+           maybe<&RunResult::computed_tokens_per_s>},
+    Metric{"seconds", "simulated, from time 0 to the end", maybe<&RunResult::seconds>},
     Metric{"seconds_to_30_percent", "until 30 % of all that came had completed",
            maybe<&RunResult::seconds_to_30_percent>},
-    Metric{"goodput", "share of the offered that met the SLO", maybe<&RunResult::goodput>},
+    Metric{"goodput", "share of the offered that met the SLO", maybe<&RunResult::goodput>, 0, 1},
     Metric{"preemptions_per_request", "by memory and by review",
-           plain<&RunResult::preemptions_per_request>},
-    Metric{"preempted_share", "of completed requests", plain<&RunResult::preempted_share>},
+           maybe<&RunResult::preemptions_per_request>},
+    Metric{"preempted_share", "of completed requests", maybe<&RunResult::preempted_share>, 0, 1},
     Metric{"recomputed_tokens", "computed more than once", maybe<&RunResult::recomputed_tokens>},
     Metric{"utilisation", "share of the engines' time in iterations",
-           plain<&RunResult::utilisation>},
-    Metric{"kv_share", "of KV blocks held, averaged over time", plain<&RunResult::kv_share>},
+           maybe<&RunResult::utilisation>, 0, 1},
+    Metric{"kv_share", "of KV blocks held, averaged over time", maybe<&RunResult::kv_share>, 0, 1},
     Metric{"waiting_at_last", "share that was in no batch when the last request came",
-           plain<&RunResult::waiting_at_last>},
+           maybe<&RunResult::waiting_at_last>, 0, 1},
+    Metric{"refused", "share that no engine could hold, or the dispatcher sent away",
+           maybe<&RunResult::refused>, 0, 1},
+    Metric{"unfinished", "share that the horizon cut off", maybe<&RunResult::unfinished>, 0, 1},
     Metric{"starved", "share that waited over 10 times as long as they then ran",
-           plain<&RunResult::starved>},
-    Metric{"tau", "Kendall's, of predicted medians and lengths", maybe<&RunResult::tau>},
+           maybe<&RunResult::starved>, 0, 1},
+    Metric{"tau", "Kendall's, of predicted medians and lengths", maybe<&RunResult::tau>, -1, 1},
     Metric{"within_50", "share of lengths within their laws' central 50 %",
-           maybe<&RunResult::within_50>},
+           maybe<&RunResult::within_50>, 0, 1},
     Metric{"within_90", "share of lengths within their laws' central 90 %",
-           maybe<&RunResult::within_90>},
+           maybe<&RunResult::within_90>, 0, 1},
     Metric{"report_age_s.mean", "of the oldest report that an engine was chosen by",
            [](const RunResult& r) { return r.totals.mean_report_age_s; }},
     Metric{"report_age_s.max", "of the oldest report that an engine was chosen by",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "tailrace/report/rank_agreement.h"
 #include "tailrace/report/summary.h"
@@ -14,8 +15,12 @@ constexpr double kStarvedTimes = 10;
 constexpr double kOverloadedShare = 0.02;
 constexpr double kOverloadedDeviations = 3;
 
-double per_second(double amount, double seconds) {
-  return seconds > 0 ? amount / seconds : 0;
+std::optional<double> per(double amount, double of) {
+  return of > 0 ? std::optional<double>(amount / of) : std::nullopt;
+}
+
+bool all_same(const std::vector<double>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
 }
 
 }  // namespace
@@ -124,12 +129,6 @@ RunRecorder::RunRecorder(const RunSpec& spec, const WorkloadFacts& facts, double
       first_measured_(static_cast<std::uint64_t>(warm_up * static_cast<double>(facts.requests))),
       slo_(slo) {}
 
-std::size_t RunRecorder::class_of(std::int64_t length) const {
-  std::size_t i = 0;
-  while (i < facts_.class_ends.size() && length > facts_.class_ends[i]) ++i;
-  return i;
-}
-
 bool RunRecorder::meets_slo(double ttft, double per_token, std::optional<double> itl) const {
   if (slo_.ttft && ttft > to_seconds(*slo_.ttft)) return false;
   if (slo_.per_token && per_token > to_seconds(*slo_.per_token)) return false;
@@ -167,8 +166,7 @@ void RunRecorder::add_completed(const RequestRecord& record) {
   if (itl) itl_.add(*itl);
   if (meets_slo(ttft, e2e / tokens, itl)) ++good_;
   if (wait > kStarvedTimes * served) ++starved_;
-  max_wait_ = std::max(max_wait_, wait);
-  ClassSums& sums = classes_[class_of(record.output.count())];
+  ClassSums& sums = classes_[facts_.class_of(record.output.count(), record.id)];
   ++sums.count;
   sums.e2e += e2e;
   sums.wait += wait;
@@ -212,39 +210,39 @@ RunResult RunRecorder::result(const RunTotals& totals) const {
   r.per_token = per_token_.spread();
   r.wait = wait_.spread();
   r.itl = itl_.spread();
-  r.seconds = to_seconds(totals.end);
-  r.requests_per_s = per_second(static_cast<double>(totals.completed), r.seconds);
-  r.output_tokens_per_s = per_second(static_cast<double>(totals.output_tokens), r.seconds);
-  r.computed_tokens_per_s = per_second(static_cast<double>(totals.computed_tokens), r.seconds);
-  if (totals.offered > 0) {
-    const auto offered = static_cast<double>(totals.offered);
-    r.preemptions_per_request = static_cast<double>(totals.preemptions) / offered;
-    r.waiting_at_last = static_cast<double>(totals.waiting_at_last) / offered;
-    r.overloaded = r.waiting_at_last > kOverloadedShare &&
-                   r.waiting_at_last > kOverloadedDeviations / std::sqrt(offered);
-  }
-  if (completed_ > 0) {
-    r.preempted_share = static_cast<double>(preempted_) / static_cast<double>(completed_);
-  }
-  if (totals.unfinished == 0) {
+  const double seconds = to_seconds(totals.end);
+  const auto offered = static_cast<double>(totals.offered);
+  if (totals.offered > 0) r.seconds = seconds;
+  r.requests_per_s = per(static_cast<double>(totals.completed), seconds);
+  r.output_tokens_per_s = per(static_cast<double>(totals.output_tokens), seconds);
+  r.computed_tokens_per_s = per(static_cast<double>(totals.computed_tokens), seconds);
+  r.preemptions_per_request = per(static_cast<double>(totals.preemptions), offered);
+  r.waiting_at_last = per(static_cast<double>(totals.waiting_at_last), offered);
+  r.refused = per(static_cast<double>(totals.refused), offered);
+  r.unfinished = per(static_cast<double>(totals.unfinished), offered);
+  r.overloaded = r.waiting_at_last && *r.waiting_at_last > kOverloadedShare &&
+                 *r.waiting_at_last > kOverloadedDeviations / std::sqrt(offered);
+  r.preempted_share = per(static_cast<double>(preempted_), static_cast<double>(completed_));
+  if (totals.unfinished == 0 && totals.offered > 0) {
     r.recomputed_tokens = static_cast<double>(totals.computed_tokens - needed_tokens_);
   }
-  r.utilisation = per_second(totals.busy_s, r.seconds * engines_);
-  r.kv_share = totals.mean_kv_share;
+  r.utilisation = per(totals.busy_s, seconds * engines_);
+  if (seconds > 0) r.kv_share = totals.mean_kv_share;
   if (slo_.any() && offered_measured_ > 0) {
     r.goodput = static_cast<double>(good_) / static_cast<double>(offered_measured_);
   }
   r.rate = facts_.rate;
   r.seconds_to_30_percent = seconds_to_30_percent_;
-  r.max_wait_s = max_wait_;
-  if (measured_ > 0) r.starved = static_cast<double>(starved_) / static_cast<double>(measured_);
+  r.starved = per(static_cast<double>(starved_), static_cast<double>(measured_));
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     const ClassSums& sums = classes_[i];
     if (sums.count == 0) continue;
     const auto n = static_cast<double>(sums.count);
     r.classes[i] = {sums.count, sums.e2e / n, sums.wait / n, sums.ttft / n, sums.slow_down / n};
   }
-  if (predicted_.size() > 1) r.tau = report::order_agreement(predicted_, realised_).tau_b;
+  if (!all_same(predicted_) && !all_same(realised_)) {
+    r.tau = report::order_agreement(predicted_, realised_).tau_b;
+  }
   if (placed_whole_ > 0) {
     r.within_50 = within_50_ / static_cast<double>(placed_);
     r.within_90 = within_90_ / static_cast<double>(placed_);

@@ -41,6 +41,7 @@ class Limited final : public Workload {
     return true;
   }
   std::uint64_t dropped() const override { return inner_->dropped(); }
+  std::uint64_t cut_sessions() const override { return inner_->cut_sessions(); }
 
  private:
   std::unique_ptr<Workload> inner_;
@@ -136,6 +137,7 @@ class Sessions final : public Workload {
       if (turn.is_first) {
         out.prompt = std::min(out.prompt, Tokens(spec_.context) - out.cap);
       } else if (out.prompt + out.cap > Tokens(spec_.context)) {
+        ++cut_;
         continue;
       }
       out.id = made_++;
@@ -146,6 +148,7 @@ class Sessions final : public Workload {
       return true;
     }
   }
+  std::uint64_t cut_sessions() const override { return cut_; }
 
  private:
   struct Turn {
@@ -200,7 +203,7 @@ class Sessions final : public Workload {
   Classes classes_;
   PrefixWords words_;
   std::priority_queue<Turn> turns_to_come_;
-  std::uint64_t sessions_ = 0;
+  std::uint64_t sessions_ = 0, cut_ = 0;
   std::uint64_t made_ = 0;
 };
 

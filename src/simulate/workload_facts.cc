@@ -6,6 +6,9 @@
 namespace tailrace::simulate {
 namespace {
 
+/// A class may be off by so much for the sake of keeping equal lengths together.
+constexpr double kSplitShare = 0.01;
+
 /// Counts of whole lengths. Beyond 65,536 each bin holds a two-hundredth of its length, so that
 /// memory stays bounded whatever a trace says.
 std::int64_t bin_of(std::int64_t length) {
@@ -31,6 +34,19 @@ class LengthCounts {
     }
     return counts_.empty() ? 0 : counts_.rbegin()->first;
   }
+  /// Where the share `p` of the shortest ends. A length that many have is split.
+  WorkloadFacts::ClassEnd class_end(double p) const {
+    const auto n = static_cast<double>(n_);
+    double before = 0;
+    for (const auto& [length, count] : counts_) {
+      const auto here = static_cast<double>(count);
+      if (before + here >= p * n) {
+        return {length, here > kSplitShare * n ? (p * n - before) / here : 1};
+      }
+      before += here;
+    }
+    return {};
+  }
   double most_common() const {
     std::uint64_t most = 0;
     for (const auto& [length, count] : counts_) most = std::max(most, count);
@@ -52,6 +68,18 @@ class LengthCounts {
 };
 
 }  // namespace
+
+std::size_t WorkloadFacts::class_of(std::int64_t length, std::uint64_t id) const {
+  const std::int64_t bin = bin_of(length);
+  // Multiples of the golden ratio: any stretch of ids is spread evenly over 0 to 1.
+  const double place = static_cast<double>((id * 0x9E3779B97F4A7C15U) >> 11) * 0x1p-53;
+  std::size_t i = 0;
+  for (; i < class_ends.size(); ++i) {
+    const ClassEnd& end = class_ends[i];
+    if (bin < end.length || (bin == end.length && place < end.share)) break;
+  }
+  return i;
+}
 
 Result<WorkloadFacts> describe_workload(const RunSpec& spec) {
   auto workload = make_workload(spec.workload, Rng(spec.seed));
@@ -85,8 +113,8 @@ Result<WorkloadFacts> describe_workload(const RunSpec& spec) {
   facts.p99 = static_cast<double>(lengths.quantile(0.99));
   facts.at_cap = static_cast<double>(at_cap) / n;
   facts.most_common = lengths.most_common();
-  facts.class_ends = {lengths.quantile(0.25), lengths.quantile(0.5), lengths.quantile(0.75),
-                      lengths.quantile(0.95)};
+  facts.class_ends = {lengths.class_end(0.25), lengths.class_end(0.5), lengths.class_end(0.75),
+                      lengths.class_end(0.95)};
   facts.histogram = lengths.by_half_octave();
   return facts;
 }

@@ -228,3 +228,31 @@ def test_progress_is_not_written_to_a_file(long_experiment, tmp_path):
         process.wait(timeout=10)
     assert running
     assert (tmp_path / "errors").read_bytes() == b""
+
+
+def test_refused_requests_are_shown_and_not_called_stable(tmp_path):
+    experiment = tmp_path / "refusing.yaml"
+    experiment.write_text("workload: {rate: 5, requests: 1000, maximum_rate: off}\n"
+                          "fleet: {engine: {max_model_len: 600}}\n")
+    page = tmp_path / "page.html"
+    done = simulate(experiment, "--html", page)
+    assert done.returncode == 0, done.stderr
+    for shown in (done.stdout.decode(), page.read_text()):
+        assert "refused" in shown and "refusing" in shown and "stable" not in shown
+    run = json.loads(simulate(experiment, "--json").stdout)["cells"][0]["runs"][0]
+    assert run["metrics"]["refused"] == run["refused"] / 1000 > 0
+
+
+def test_what_nobody_met_is_unknown(tmp_path):
+    experiment = tmp_path / "nobody.yaml"
+    experiment.write_text("workload: {rate: 5, duration: 1ms, maximum_rate: off}\n")
+    done = simulate(experiment)
+    assert done.returncode == 0, done.stderr
+    assert b"no request came" in done.stdout and b"unknown" in done.stdout and b"stable" not in done.stdout
+    cell = json.loads(simulate(experiment, "--json").stdout)["cells"][0]
+    assert cell["lengths"]["mean"] is None and cell["verdict"] == "unknown"
+    assert set(cell["runs"][0]["metrics"].values()) == {None}
+
+
+def test_an_empty_list_of_seeds_is_refused(experiment):
+    assert "seeds: is empty; name at least one" in refused(simulate(experiment, "--set", "seeds=[]"))

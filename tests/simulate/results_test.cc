@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <string>
 
 #include "tailrace/report/replicates.h"
 #include "tailrace/simulate/experiment_run.h"
@@ -35,7 +38,7 @@ WorkloadFacts facts(std::uint64_t requests, double last_arrival) {
   f.requests = requests;
   f.last_arrival = at(last_arrival);
   f.rate = 2;
-  f.class_ends = {2, 4, 6, 8};
+  f.class_ends = {{{2, 1}, {4, 1}, {6, 1}, {8, 1}}};
   return f;
 }
 
@@ -71,13 +74,13 @@ TEST(RunRecorder, AddsUpWhatRequestsMet) {
   EXPECT_EQ(r.itl->count, 2u);
   EXPECT_DOUBLE_EQ(r.itl->mean, (1.0 + 0.25) / 2);
   EXPECT_DOUBLE_EQ(*r.goodput, 0.25);
-  EXPECT_DOUBLE_EQ(r.starved, 1.0 / 3);
-  EXPECT_DOUBLE_EQ(r.max_wait_s, 11);
-  EXPECT_DOUBLE_EQ(r.waiting_at_last, 0.5);
+  EXPECT_DOUBLE_EQ(*r.starved, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(r.wait->max, 11);
+  EXPECT_DOUBLE_EQ(*r.waiting_at_last, 0.5);
   EXPECT_DOUBLE_EQ(*r.recomputed_tokens, 7);
-  EXPECT_DOUBLE_EQ(r.output_tokens_per_s, 0.5);
-  EXPECT_DOUBLE_EQ(r.utilisation, 0.25);
-  EXPECT_DOUBLE_EQ(r.preemptions_per_request, 0.5);
+  EXPECT_DOUBLE_EQ(*r.output_tokens_per_s, 0.5);
+  EXPECT_DOUBLE_EQ(*r.utilisation, 0.25);
+  EXPECT_DOUBLE_EQ(*r.preemptions_per_request, 0.5);
   EXPECT_EQ(r.classes[0].count, 2u);
   EXPECT_EQ(r.classes[2].count, 1u);
   EXPECT_DOUBLE_EQ(r.classes[0].wait_s, 7);
@@ -262,6 +265,95 @@ TEST(Facts, DescribeTheWorkloadThatTheRunMeets) {
   EXPECT_DOUBLE_EQ(facts->at_cap, static_cast<double>(capped) / 2000);
   EXPECT_EQ(facts->last_arrival, totals->last_arrival);
   EXPECT_NEAR(*facts->rate, 50, 5);
+}
+
+TEST(Facts, ClassesKeepTheirSizesWhereManyLengthsAreTheSame) {
+  const auto sizes = [](const RunSpec& spec) {
+    const auto facts = describe_workload(spec);
+    EXPECT_TRUE(facts.has_value());
+    std::array<double, 5> shares{};
+    const auto totals = run(spec, [&](const RequestRecord& r) {
+      shares[facts->class_of(r.output.count(), r.id)] += 1 / 2000.0;
+    });
+    EXPECT_TRUE(totals.has_value());
+    return shares;
+  };
+  RunSpec capped;
+  capped.workload.arrivals.rate = 50;
+  capped.workload.arrivals.count = 2000;
+  capped.workload.lengths.cap = 300;
+  RunSpec fixed = capped;
+  fixed.workload.lengths.kind = LengthSpec::Kind::kFixed;
+  for (const RunSpec& spec : {capped, fixed}) {
+    const auto shares = sizes(spec);
+    EXPECT_NEAR(shares[0], 0.25, 0.011);
+    EXPECT_NEAR(shares[1], 0.25, 0.011);
+    EXPECT_NEAR(shares[2], 0.25, 0.011);
+    EXPECT_NEAR(shares[3], 0.2, 0.011);
+    EXPECT_NEAR(shares[4], 0.05, 0.011);
+  }
+}
+
+TEST(RunRecorder, KnowsNothingOfARunWithoutRequests) {
+  CellResult cell;
+  cell.runs.push_back(RunRecorder(RunSpec{}, WorkloadFacts{}, 0, Slo{}).result(RunTotals{}));
+  for (const Metric& metric : metrics()) EXPECT_FALSE(metric.of(cell.runs[0])) << metric.name;
+  EXPECT_EQ(cell.verdict(), "unknown");
+}
+
+TEST(RunRecorder, KnowsNoTauWhereAllPredictionsAreTheSame) {
+  RunRecorder recorder(RunSpec{}, facts(3, 1), 0, Slo{});
+  for (const std::int64_t length : {3, 5, 9}) {
+    RequestRecord r = record(static_cast<std::uint64_t>(length), 0, 0, 1, 2, length);
+    r.predicted_median = 7;
+    recorder.add(r);
+  }
+  EXPECT_FALSE(recorder.result(RunTotals{}).tau.has_value());
+}
+
+TEST(Cell, IsNotStableWhereRequestsWereRefused) {
+  CellResult cell;
+  cell.runs.resize(2);
+  for (RunResult& run : cell.runs) run.totals.offered = run.totals.completed = 10;
+  EXPECT_EQ(cell.verdict(), "stable");
+  cell.runs[1].totals.refused = 1;
+  EXPECT_EQ(cell.verdict(), "refusing");
+  cell.runs[0].overloaded = cell.runs[1].overloaded = true;
+  EXPECT_EQ(cell.verdict(), "overloaded, refusing");
+}
+
+TEST(Cell, CutsIntervalsAtWhatTheMetricCanBe) {
+  CellResult cell;
+  cell.runs.resize(2);
+  cell.runs[0].goodput = 0.5;
+  cell.runs[1].goodput = 0.9;
+  cell.runs[0].seconds = 1;
+  cell.runs[1].seconds = 5;
+  const auto mean = [&](std::string_view name) {
+    const auto all = metrics();
+    return cell.mean(*std::find_if(all.begin(), all.end(),
+                                   [&](const Metric& metric) { return metric.name == name; }));
+  };
+  EXPECT_DOUBLE_EQ(mean("goodput")->low, 0);
+  EXPECT_DOUBLE_EQ(mean("goodput")->estimate, 0.7);
+  EXPECT_DOUBLE_EQ(mean("goodput")->high, 1);
+  EXPECT_DOUBLE_EQ(mean("seconds")->low, 0);
+  EXPECT_GT(mean("seconds")->high, 5);
+}
+
+TEST(Load, OfConversationsThatTheirContextEndsIsWhatWasAskedFor) {
+  for (const std::int64_t context : {2600, 1'000'000}) {
+    const auto experiment = parse_experiment(
+        "workload: {load: 0.5, maximum_rate: 4, requests: 20000, sessions: {turns: 8, think: 1s, "
+        "context: " +
+            std::to_string(context) + "}}\n",
+        "x.yaml");
+    ASSERT_TRUE(experiment.has_value()) << experiment.error().message;
+    const auto result = run_experiment(*experiment, {});
+    ASSERT_TRUE(result.has_value()) << result.error().message;
+    // 20,000 requests of some 8 a conversation: 2.8 % at eight turns.
+    EXPECT_NEAR(*result->cells[0].runs[0].load, 0.5, 0.05) << context;
+  }
 }
 
 TEST(Capacity, OfAFullBatchIsSlotsOverTheTimeOfAnAnswer) {

@@ -37,9 +37,13 @@ struct CellResult {
   report::LatencySketch ttft, e2e, per_token;  ///< of all seeds
   HeatCounts heat;
 
-  /// The mean over seeds of a metric; nothing where a run lacks it.
+  /// The mean over seeds of a metric, its interval cut at what the metric can be; nothing where a
+  /// run lacks it.
   std::optional<report::Interval> mean(const Metric& metric) const;
   bool overloaded() const;  ///< in more than half of the runs
+  /// "overloaded"; "refusing", where a request was refused in any run; both; "unknown", where none
+  /// completed in any run; else "stable".
+  std::string_view verdict() const;
 };
 
 /// The geometric mean over seeds of a metric's ratio, this cell's over the other's.

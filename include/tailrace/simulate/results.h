@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -81,8 +82,16 @@ struct WorkloadFacts {
   std::int64_t longest = 0;
   double at_cap = 0;       ///< share whose length is their cap: cut there
   double most_common = 0;  ///< share of the most frequent single length
-  /// The last length of each class but the last: quarters, the upper one split at 95 %.
-  std::array<std::int64_t, 4> class_ends{};
+  /// Where each class but the last ends: quarters, the upper one split at 95 %. What has the last
+  /// length belongs to the class whole, unless more than 1 % of the requests have it, such as a
+  /// cap's; then `share` of them do, by their ids, and the classes keep their sizes.
+  struct ClassEnd {
+    std::int64_t length = 0;
+    double share = 1;
+  };
+  std::array<ClassEnd, 4> class_ends{};
+  /// 0 to 4, of a request.
+  std::size_t class_of(std::int64_t length, std::uint64_t id) const;
   std::vector<std::pair<std::int64_t, std::uint64_t>>
       histogram;  ///< by half octave, from its least
 };
@@ -100,33 +109,38 @@ struct ClassMeans {
   double slow_down = 0;  ///< time in the system over the time alone on an idle engine
 };
 
+/// What nothing is known of is nothing, not 0: rates and shares of time of a run that took no time,
+/// shares of requests where there were none.
 struct RunResult {
   RunTotals totals;
   std::uint64_t measured = 0;  ///< completed behind the warm-up
   std::optional<Spread> ttft, e2e, per_token, wait, itl;
-  double seconds = 0;  ///< simulated, from time 0 to the end
-  double requests_per_s = 0, output_tokens_per_s = 0, computed_tokens_per_s = 0;
-  double preemptions_per_request = 0;
-  double preempted_share = 0;  ///< of completed requests
+  std::optional<double> seconds;  ///< simulated, from time 0 to the end; nothing if nobody came
+  std::optional<double> requests_per_s, output_tokens_per_s, computed_tokens_per_s;
+  std::optional<double> preemptions_per_request;
+  std::optional<double> preempted_share;  ///< of completed requests
+  /// Of the offered: what no engine could hold or the dispatcher refused, and what the horizon cut
+  /// off.
+  std::optional<double> refused, unfinished;
   /// Computed more than once; unknown where requests were cut off by the horizon.
   std::optional<double> recomputed_tokens;
-  double utilisation = 0;  ///< share of the engines' time that is in iterations
-  double kv_share = 0;
+  std::optional<double> utilisation;  ///< share of the engines' time that is in iterations
+  std::optional<double> kv_share;
   std::optional<double> goodput;  ///< share of the offered, behind the warm-up, that met the SLO
   std::optional<double> rate;     ///< requests per second that came
   std::optional<double> load;     ///< over the maximum rate
   /// Share of the offered that were in no batch when the last one came: waiting for their first
   /// slot, or sent back.
-  double waiting_at_last = 0;
+  std::optional<double> waiting_at_last;
   /// That share is beyond 2 % and beyond 3/√n: more than a stable queue's fluctuation.
   bool overloaded = false;
   /// When so many had completed as are 30 % of all that came, the warm-up too: offline generation
   /// is judged by it. Nothing if fewer completed.
   std::optional<double> seconds_to_30_percent;
-  double max_wait_s = 0;
-  double starved = 0;  ///< share that waited more than 10 times as long as they then ran
+  std::optional<double> starved;  ///< share that waited over 10 times as long as they then ran
   std::array<ClassMeans, kLengthClasses.size()> classes;
-  std::optional<double> tau;  ///< Kendall's, of predicted medians and lengths
+  /// Kendall's, of predicted medians and lengths; nothing where all of either are the same.
+  std::optional<double> tau;
   /// Share of lengths within their laws' central intervals of 50 and 90 % (PredictedPlace). Nothing
   /// without laws, or where every answer was cut at its cap.
   std::optional<double> within_50, within_90;
@@ -138,6 +152,8 @@ struct Metric {
   std::string_view help;
   /// Nothing where a run does not have it.
   std::optional<double> (*of)(const RunResult&);
+  /// What it can be; intervals of its mean are cut there.
+  double least = 0, most = std::numeric_limits<double>::infinity();
 };
 std::span<const Metric> metrics();
 
@@ -158,7 +174,6 @@ class RunRecorder {
   void add_completed(const RequestRecord& record);
   void add_prediction(const RequestRecord& record);
   bool meets_slo(double ttft, double per_token, std::optional<double> itl) const;
-  std::size_t class_of(std::int64_t length) const;
 
   struct ClassSums {
     std::uint64_t count = 0;
@@ -177,7 +192,6 @@ class RunRecorder {
   std::uint64_t preempted_ = 0, completed_ = 0;
   std::int64_t needed_tokens_ = 0;
   std::optional<double> seconds_to_30_percent_;
-  double max_wait_ = 0;
   /// Every `stride_`-th request's predicted median and length.
   std::vector<double> predicted_, realised_;
   std::vector<std::uint64_t> ids_;

@@ -45,6 +45,8 @@ class Workload {
   /// Rows of a trace that it has read and left out, since they hold no answered request
   /// (TraceReader::dropped); in every pass.
   virtual std::uint64_t dropped() const { return 0; }
+  /// Conversations that would have gone on, had their context not been full.
+  virtual std::uint64_t cut_sessions() const { return 0; }
 };
 
 struct ArrivalSpec {
