@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -25,7 +26,7 @@ constexpr const char* kAbout =
     "a trace with flags.\n\n"
     "Example: build/tailrace simulate experiments/first.yaml\n"
     "Example: build/tailrace simulate --trace requests.jsonl --policy fcfs,tie --predictor "
-    "noisy-law --load 1.5\n\n"
+    "noisy-law --set predictor.r2_mu=0.6 --load 1.5\n\n"
     "Exit codes: 0 done, 1 an output could not be written, 2 bad usage or input";
 
 struct Flags {
@@ -55,9 +56,12 @@ std::vector<simulate::Override> overrides_of(const Flags& flags) {
   };
   std::string files;
   for (const std::string& file : flags.traces) {
+    // A path of the command line is relative to where we are, that of a file to the file.
+    const std::string path =
+        flags.file.empty() || file == "-" ? file : std::filesystem::absolute(file).string();
     // A quote inside of single quotes is written twice.
     std::string quoted;
-    for (const char c : file) quoted += c == '\'' ? "''" : std::string(1, c);
+    for (const char c : path) quoted += c == '\'' ? "''" : std::string(1, c);
     files += (files.empty() ? "'" : ", '") + quoted + "'";
   }
   if (!files.empty()) add(yaml_list(files), "workload.trace.files", "--trace");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <set>
 
 #include "simulate/experiment_schema.h"
@@ -14,7 +15,6 @@ namespace tailrace::simulate {
 namespace {
 
 using core::Problems;
-using core::quoted;
 using core::YamlNode;
 using Kind = YamlNode::Kind;
 
@@ -53,7 +53,7 @@ void expand_seeds(YamlNode& root, Problems& problems) {
   if (!count || *count < 1 || *count > kSeedCountMax) {
     problems.remember_line("seeds", node->line);
     problems.add("seeds", fmt::format("{} is not a whole number from 1 to {}, nor a list of seeds",
-                                      quoted(node->text), kSeedCountMax));
+                                      core::quoted(node->text), kSeedCountMax));
     take(root, "seeds");
     return;
   }
@@ -130,7 +130,7 @@ class GridReader {
         if (std::find(kShared.begin(), kShared.end(), root) != kShared.end()) {
           problems_.remember_line(path, change.line);
           problems_.add(path, fmt::format("{} is one for the whole experiment; set it at the top",
-                                          quoted(root)));
+                                          core::quoted(root)));
           return;
         }
       }
@@ -138,7 +138,7 @@ class GridReader {
     std::set<std::string_view> labels;
     for (const auto& value : axis.values) {
       if (!labels.insert(value.label).second) {
-        problems_.add(path, fmt::format("has {} twice; keep one", quoted(value.label)));
+        problems_.add(path, fmt::format("has {} twice; keep one", core::quoted(value.label)));
         return;
       }
     }
@@ -192,6 +192,7 @@ class Assembly {
       problems_.add("workload.load",
                     "needs workload.maximum_rate: measure it, or give requests per second");
     }
+    s_.spec.workload.context = s_.spec.fleet.engine.max_model_len;
     if (trace) {
       if (s_.rate) {
         problems_.add("workload.rate",
@@ -199,6 +200,7 @@ class Assembly {
                       "workload.load");
       }
       s_.spec.workload.trace = s_.trace;
+      for (std::string& path : s_.spec.workload.trace->paths) resolve(path);
       return;
     }
     if (!s_.servegen.arrivals.empty()) {
@@ -206,7 +208,10 @@ class Assembly {
         problems_.add(s_.rate ? "workload.rate" : "workload.load",
                       "is not of ServeGen's tables; give workload.servegen.rate_scale");
       }
-      s_.spec.workload.servegen = s_.servegen;
+      ServeGenSpec& servegen = s_.spec.workload.servegen.emplace(s_.servegen);
+      for (std::string* path : {&servegen.arrivals, &servegen.lengths, &servegen.histograms}) {
+        resolve(*path);
+      }
       return;
     }
     const bool at_once = arrivals.kind == ArrivalSpec::Kind::kAtOnce;
@@ -239,6 +244,16 @@ class Assembly {
       tokens("workload.classes." + name, *c.lengths, *c.prompts);
       s_.spec.workload.classes.push_back(c);
     }
+  }
+
+  /// Relative to the experiment's folder; to where we are only if no such file is there.
+  void resolve(std::string& path) const {
+    namespace fs = std::filesystem;
+    if (path.empty() || path == "-" || !s_.folder || fs::path(path).is_absolute()) return;
+    const fs::path beside = fs::path(*s_.folder) / path;
+    std::error_code none;
+    if (!fs::exists(beside, none) && fs::exists(path, none)) return;
+    path = beside.lexically_normal().string();
   }
 
   void tokens(const std::string& path, const LengthSpec& lengths, const PromptSpec& prompts) {
@@ -291,8 +306,8 @@ Result<std::vector<std::uint64_t>> seeds_of(const Settings& settings, Problems& 
   for (const std::string& text : settings.seeds) {
     const auto seed = core::parse_int(text);
     if (!seed || *seed < 0) {
-      problems.add("seeds",
-                   fmt::format("{} is no seed; a seed is a whole number from 0", quoted(text)));
+      problems.add("seeds", fmt::format("{} is no seed; a seed is a whole number from 0",
+                                        core::quoted(text)));
       break;
     }
     seeds.push_back(static_cast<std::uint64_t>(*seed));
@@ -343,9 +358,10 @@ void choose_baseline(Experiment& experiment, const Settings& settings, Problems&
     if (!experiment.compared) {
       std::vector<std::string> names;
       for (const auto& dimension : dimensions) names.push_back(dimension.name);
-      problems.add("compare",
-                   fmt::format("{} does not vary; what varies is {}", quoted(settings.compare),
-                               names.empty() ? "nothing" : core::join_words(names, ", ")));
+      problems.add(
+          "compare",
+          fmt::format("{} does not vary; what varies is {}", core::quoted(settings.compare),
+                      names.empty() ? "nothing" : core::join_words(names, ", ")));
       return;
     }
   } else {
@@ -359,12 +375,43 @@ void choose_baseline(Experiment& experiment, const Settings& settings, Problems&
   const auto& labels = dimensions[*experiment.compared].labels;
   const auto found = std::find(labels.begin(), labels.end(), settings.baseline);
   if (found == labels.end()) {
-    problems.add("baseline", fmt::format("{} is no value of {}; use {}", quoted(settings.baseline),
-                                         dimensions[*experiment.compared].name,
-                                         core::join_words(labels, ", ")));
+    problems.add(
+        "baseline",
+        fmt::format("{} is no value of {}; use {}", core::quoted(settings.baseline),
+                    dimensions[*experiment.compared].name, core::join_words(labels, ", ")));
     return;
   }
   experiment.baseline = static_cast<std::size_t>(found - labels.begin());
+}
+
+/// The first line is a JSON object with a time, or a header of columns.
+bool looks_like_trace(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return false;
+  const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
+  const auto has = [&](std::string_view word) { return line.find(word) != std::string_view::npos; };
+  if (line.front() == '{') return has("\"arrival_s\"") || has("\"timestamp\"") || has("\"t_ms\"");
+  return has(",") && line.find_first_of(":#[") == std::string_view::npos;
+}
+
+/// Beyond the lines that a file can have: those of what was given beside it, in order.
+constexpr int kOverrideLine = 2 << 20;
+
+void set_line(YamlNode& node, int line) {
+  node.line = line;
+  for (YamlNode& item : node.items) set_line(item, line);
+  for (auto& [key, below] : node.members) set_line(below, line);
+}
+
+/// Problems of what was given beside the file name the flag, not a line.
+Error with_flags(Error error, std::string_view origin, std::span<const Override> overrides) {
+  for (std::size_t i = 0; i < overrides.size(); ++i) {
+    const std::string line = fmt::format("{}:{}:", origin, kOverrideLine + static_cast<int>(i));
+    for (std::size_t at = 0; (at = error.message.find(line, at)) != std::string::npos;) {
+      error.message.replace(at, line.size(), overrides[i].origin + ":");
+    }
+  }
+  return error;
 }
 
 /// The file's base settings with what was given beside it.
@@ -383,11 +430,19 @@ Result<YamlNode> base_tree(std::string_view text, std::string_view origin,
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: must be a mapping of keys to values", origin));
   }
-  for (const Override& given : overrides) {
+  std::string twice;
+  if (!expand_dotted(*tree, twice)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {} is given twice, nested and dotted; keep one", origin,
+                            core::quoted(twice)));
+  }
+  for (std::size_t i = 0; i < overrides.size(); ++i) {
+    const Override& given = overrides[i];
     auto value = core::parse_yaml(given.value);
+    if (value) set_line(*value, kOverrideLine + static_cast<int>(i));
     if (!value || value->kind == Kind::kNull) {
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: {} is no value", given.origin, quoted(given.value)));
+                  fmt::format("{}: {} is no value", given.origin, core::quoted(given.value)));
     }
     // A key of the grid is dotted itself.
     if (given.key.starts_with("grid.")) {
@@ -434,9 +489,11 @@ std::optional<std::size_t> Experiment::baseline_of(std::size_t cell) const {
   return index;
 }
 
-Result<Experiment> parse_experiment(std::string_view text, std::string_view origin,
-                                    std::span<const Override> overrides,
-                                    const std::optional<std::string>& folder) {
+namespace {
+
+Result<Experiment> read_experiment(std::string_view text, std::string_view origin,
+                                   std::span<const Override> overrides,
+                                   const std::optional<std::string>& folder) {
   auto tree = base_tree(text, origin, overrides);
   if (!tree) return fail(tree.error());
   Problems problems(origin);
@@ -502,12 +559,28 @@ Result<Experiment> parse_experiment(std::string_view text, std::string_view orig
   return experiment;
 }
 
+}  // namespace
+
+Result<Experiment> parse_experiment(std::string_view text, std::string_view origin,
+                                    std::span<const Override> overrides,
+                                    const std::optional<std::string>& folder) {
+  auto experiment = read_experiment(text, origin, overrides, folder);
+  if (!experiment) return fail(with_flags(experiment.error(), origin, overrides));
+  return experiment;
+}
+
 Result<Experiment> load_experiment(const std::string& path, std::span<const Override> overrides) {
   auto text = core::read_file(path, kExperimentBytesMax);
   if (!text) return fail(text.error());
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  return parse_experiment(*text, path, overrides, folder);
+  auto experiment = parse_experiment(*text, path, overrides, folder);
+  if (!experiment && looks_like_trace(*text)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: looks like a trace, not like an experiment; give it by --trace", path));
+  }
+  return experiment;
 }
 
 }  // namespace tailrace::simulate

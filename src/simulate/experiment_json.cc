@@ -1,6 +1,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 
+#include "simulate/experiment_tables.h"
 #include "simulate/order_place.h"
 #include "tailrace/simulate/experiment_report.h"
 
@@ -49,6 +50,7 @@ json::object run_json(const RunResult& run, std::uint64_t seed) {
   return {{"seed", seed},
           {"rate", number(run.rate)},
           {"load", number(run.load)},
+          {"foretold", run.foretold},
           {"overloaded", run.overloaded},
           {"offered", run.totals.offered},
           {"completed", run.totals.completed},
@@ -88,6 +90,8 @@ json::object cell_json(const Experiment& experiment, const ExperimentResult& res
                                  {"displaces_running", order.displaces}}},
           {"maximum_rate", number(found.maximum_rate)},
           {"lengths", facts_json(found.facts)},
+          {"load_requested", number(cell.load)},
+          {"warnings", json::value_from(notes(experiment, result, i))},
           {"overloaded", found.overloaded()},
           {"verdict", found.verdict()},
           {"metrics", std::move(means)},

@@ -80,6 +80,33 @@ Result<double> mean_turns(WorkloadSpec spec, std::uint64_t seed) {
   return 1 / (1 / sessions.turns + cut);
 }
 
+/// What a predictor of stated quality must know of the lengths that it is to foretell, where they
+/// are recorded and no setting says it.
+Result<void> tell_population(const WorkloadFacts& facts, RunSpec& spec) {
+  PredictorSpec& predictor = spec.predictor;
+  if (predictor.kind == PredictorSpec::Kind::kOracleLaw && facts.requests > 0 &&
+      facts.log_length.count == facts.requests) {
+    return fail(ErrorCode::kInvalidArgument,
+                "predictor.kind: oracle-law needs the law that each length was drawn from, and no "
+                "recorded request has one; give rows a law, let workload.trace.draw_lengths draw "
+                "the lengths, or use noisy-law or true-length");
+  }
+  if (facts.log_length.count > 0) {
+    constexpr double kLeastSd = 1e-6;
+    if (!predictor.log_mean) predictor.log_mean = facts.log_length.mean;
+    if (!predictor.log_sd) predictor.log_sd = std::max(kLeastSd, facts.log_length.sd());
+  }
+  const bool recorded = spec.workload.trace && !spec.workload.trace->draw_lengths;
+  if (recorded && facts.mu.count > 0) {
+    LengthSpec& lengths = spec.workload.lengths;
+    lengths.mu_mean = facts.mu.mean;
+    lengths.mu_sd = facts.mu.sd();
+    lengths.sigma_median = std::exp(facts.log_sigma.mean);
+    lengths.sigma_spread = facts.log_sigma.sd();
+  }
+  return {};
+}
+
 /// Gives each distinct text a number, in order of appearance.
 class Numbering {
  public:
@@ -259,10 +286,12 @@ class Conductor {
   }
 
   Result<Finished> one(std::size_t i) {
-    const RunSpec spec = spec_of(i);
+    RunSpec spec = spec_of(i);
+    const WorkloadFacts& facts = facts_[facts_of_[i]];
+    if (auto told = tell_population(facts, spec); !told) return fail(told.error());
     Finished finished;
-    finished.recorder = std::make_unique<RunRecorder>(spec, facts_[facts_of_[i]],
-                                                      experiment_.warm_up, experiment_.slo);
+    finished.recorder =
+        std::make_unique<RunRecorder>(spec, facts, experiment_.warm_up, experiment_.slo);
     if (options_.requests != nullptr) {
       auto part = options_.requests->begin(cell_of(i), spec.seed);
       if (!part) return fail(part.error());

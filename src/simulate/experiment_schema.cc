@@ -94,6 +94,14 @@ void visit_engine(SchemaVisitor& v, engine::EngineConfig& e) {
         "Tokens that one iteration computes.");
   whole("block_tokens", e.block_tokens, 1, 1 << 16, "Tokens of context in a KV block.");
   whole("kv_blocks", e.kv_blocks, 2, std::int64_t{1} << 40, "KV blocks in memory.");
+  Field kv_tokens;  // what many look for
+  kv_tokens.name = "kv_tokens";
+  kv_tokens.assign = [](std::string_view) -> Result<void> {
+    return fail(ErrorCode::kInvalidArgument,
+                "tokens: memory is given in blocks; set kv_blocks, which is tokens divided by "
+                "block_tokens");
+  };
+  v.field(std::move(kv_tokens));
   whole("max_model_len", e.max_model_len, 2, 1 << 30, "Prompt and answer together.");
   whole("long_prefill_tokens", e.long_prefill_tokens, 0, 1 << 24,
         "Tokens of one prompt that an iteration computes; 0: no limit of its own.");
@@ -281,8 +289,8 @@ void visit_predictor(SchemaVisitor& v, PredictorSpec& p) {
                      "noisy-law, point, rank: share of the variance of mu that is explained."));
   v.field(real_field("r2_sigma", p.r2_sigma, 0, 1, "noisy-law: the same of ln sigma."));
   v.field(optional_real_field("tau", p.tau, 0, 1,
-                              "point, rank: Kendall's tau with the lengths, in the place of "
-                              "r2_mu."));
+                              "noisy-law, point, rank: Kendall's tau with the lengths, in the "
+                              "place of r2_mu."));
   v.field(flag_field("calibrated", p.calibrated,
                      "noisy-law: whether the law is widened by what the estimate does not know."));
   v.field(choice_field("family", p.family,
@@ -291,9 +299,10 @@ void visit_predictor(SchemaVisitor& v, PredictorSpec& p) {
   v.field(optional_real_field("nu", p.nu, 0.1, 1000, "noisy-law: the nu that it believes in."));
   v.field(real_field("nu_error", p.nu_error, 0, 10,
                      "noisy-law: standard deviation of the error of ln nu."));
-  v.field(optional_real_field("log_mean", p.log_mean, -20, 20,
-                              "Traces: mean of ln length between requests."));
-  v.field(optional_real_field("log_sd", p.log_sd, 1e-6, 20, "Traces: standard deviation of it."));
+  v.field(optional_real_field(
+      "log_mean", p.log_mean, -20, 20,
+      "Recorded requests without a law: mean of ln length; auto: that of the run's own."));
+  v.field(optional_real_field("log_sd", p.log_sd, 1e-6, 20, "And its standard deviation."));
   v.field(optional_real_field("r2_refined", p.r2_refined, 0, 1,
                               "Predictions made again while decoding: variance of ln of what is "
                               "left that they explain; auto: none are made."));
@@ -311,6 +320,7 @@ class ReferenceWriter final : public SchemaVisitor {
   std::string text;
 
   void field(Field field) override {
+    if (field.help.empty()) return;  // it only answers what is no key
     if (!in_table_) {
       text += "\n| key | value | default | effect |\n|---|---|---|---|\n";
       in_table_ = true;

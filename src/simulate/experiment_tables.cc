@@ -112,6 +112,36 @@ const Metric& metric_named(std::string_view name) {
   return *found;
 }
 
+std::vector<std::string> notes(const Experiment& experiment, const ExperimentResult& result,
+                               std::size_t cell) {
+  constexpr double kFarLoad = 0.1;
+  const Cell& asked = experiment.cells[cell];
+  std::uint64_t offered = 0, foretold = 0;
+  double load = 0;
+  bool has_load = true;
+  for (const RunResult& run : result.cells[cell].runs) {
+    offered += run.totals.offered;
+    foretold += run.foretold;
+    load += run.load.value_or(0);
+    has_load = has_load && run.load;
+  }
+  std::vector<std::string> said;
+  if (asked.spec.predictor.kind != PredictorSpec::Kind::kNone && 2 * foretold < offered) {
+    said.push_back(
+        fmt::format("the predictor foretold {} of {} requests; the others were ordered "
+                    "as without one",
+                    foretold, offered));
+  }
+  load /= static_cast<double>(result.cells[cell].runs.size());
+  if (asked.load && has_load && std::abs(load / *asked.load - 1) > kFarLoad) {
+    said.push_back(
+        fmt::format("load {:.2f} was asked for and {:.2f} came; docs/simulate.md says "
+                    "why",
+                    *asked.load, load));
+  }
+  return said;
+}
+
 report::Table cells_table(const Experiment& experiment, const ExperimentResult& result) {
   auto columns = label_columns(experiment);
   columns.push_back({"rate = load"});

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tailrace/report/table.h"
 #include "tailrace/simulate/experiment_run.h"
@@ -16,6 +18,11 @@ std::optional<report::Table> ratios_table(const Experiment& experiment,
                                           const ExperimentResult& result);
 /// One row a cell: starvation, preemption, memory.
 report::Table fairness_table(const Experiment& experiment, const ExperimentResult& result);
+
+/// What a reader of a cell must know: a predictor that foretold nothing of many requests, a load
+/// that is not the one asked for.
+std::vector<std::string> notes(const Experiment& experiment, const ExperimentResult& result,
+                               std::size_t cell);
 
 /// One row for each cell whose requests had laws: how well these foretold lengths; nothing if none.
 std::optional<report::Table> predictions_table(const Experiment& experiment,

@@ -21,6 +21,18 @@ std::string lengths_text(const ExperimentResult& result) {
   return text;
 }
 
+/// What would be missed, or misunderstood, in the tables.
+std::string notes_text(const Experiment& experiment, const ExperimentResult& result) {
+  std::string text;
+  for (std::size_t i = 0; i < result.cells.size(); ++i) {
+    for (const std::string& note : notes(experiment, result, i)) {
+      text += fmt::format("warning: {}: {}\n",
+                          core::printable(experiment.label(experiment.cells[i])), note);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const Experiment& experiment, const ExperimentResult& result) {
@@ -30,6 +42,7 @@ std::string to_text(const Experiment& experiment, const ExperimentResult& result
                         figure(capacity.per_second), capacity.requests);
   }
   text += order_text(experiment);
+  text += notes_text(experiment, result);
   text += "\n" + cells_table(experiment, result).text();
   if (const auto ratios = ratios_table(experiment, result)) {
     const Dimension& compared = experiment.dimensions[*experiment.compared];

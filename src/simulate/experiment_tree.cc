@@ -43,7 +43,50 @@ void put_at(YamlNode& root, std::string_view dotted, const YamlNode& value, int 
   }
 }
 
+/// Adds what is not there yet; false if something else is.
+bool join(YamlNode& root, std::string_view dotted, const YamlNode& value, int depth) {
+  const std::size_t dot = depth < kDottedKeyMax ? dotted.find('.') : std::string_view::npos;
+  const std::string key(dotted.substr(0, dot));
+  YamlNode* node = member(root, key);
+  if (node == nullptr) {
+    root.members.push_back({key, {}});
+    node = &root.members.back().node;
+    node->kind = Kind::kMap;
+    node->line = value.line;
+    if (dot == std::string_view::npos) {
+      *node = value;
+      return true;
+    }
+  }
+  if (node->kind == Kind::kNull) node->kind = Kind::kMap;
+  if (node->kind != Kind::kMap) return false;
+  if (dot != std::string_view::npos) return join(*node, dotted.substr(dot + 1), value, depth + 1);
+  if (value.kind == Kind::kNull) return true;
+  if (value.kind != Kind::kMap) return false;
+  for (const auto& [name, below] : value.members) {
+    // A name may hold dots of its own: what they stand for is taken apart already.
+    if (!join(*node, name, below, kDottedKeyMax)) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+bool expand_dotted(YamlNode& map, std::string& twice) {
+  YamlNode expanded = map;
+  expanded.members.clear();
+  for (auto& [key, node] : map.members) {
+    const std::string_view last = std::string_view(key).substr(key.rfind('.') + 1);
+    const bool free_names = last == "classes" || last == "arms" || last == "grid";
+    if (node.kind == Kind::kMap && !free_names && !expand_dotted(node, twice)) return false;
+    if (!join(expanded, key, node, 0)) {
+      twice = key;
+      return false;
+    }
+  }
+  map = std::move(expanded);
+  return true;
+}
 
 const YamlNode* member(const YamlNode& map, std::string_view key) {
   for (const auto& [name, node] : map.members) {

@@ -17,6 +17,10 @@ core::YamlNode* member(core::YamlNode& map, std::string_view key);
 /// is replaced. A key of more than kDottedKeyMax parts reaches no deeper.
 void put(core::YamlNode& root, std::string_view dotted, const core::YamlNode& value);
 
+/// Makes nested mappings of dotted keys, but for names that are free (classes, arms, grid). False
+/// where a key is given both ways: `twice` names it.
+bool expand_dotted(core::YamlNode& map, std::string& twice);
+
 /// Takes a member out of a mapping; an empty node where there is none.
 core::YamlNode take(core::YamlNode& map, std::string_view key);
 

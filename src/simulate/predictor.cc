@@ -197,7 +197,7 @@ class Online final : public LengthPredictor {
     features.system_fingerprint = known.system;
     features.prompt_tokens = request.prompt;
     features.cap = request.cap;
-    features.cap_is_explicit = true;
+    features.cap_is_explicit = request.cap_is_own;
     return features;
   }
 
@@ -285,7 +285,10 @@ Result<std::unique_ptr<LengthPredictor>> make_predictor(const PredictorSpec& spe
   if (spec.kind == Kind::kNone) return std::make_unique<None>();
   if (spec.kind == Kind::kOnline) return std::make_unique<Online>();
   PredictorSpec resolved = spec;
-  if (spec.tau) {
+  if (spec.tau && spec.log_sd) {
+    // Prediction and ln length are then one normal pair.
+    resolved.r2_mu = std::pow(std::sin(std::numbers::pi / 2 * *spec.tau), 2);
+  } else if (spec.tau) {
     const auto r2 = r2_for_tau(*spec.tau, lengths);
     if (!r2) return fail(r2.error());
     resolved.r2_mu = *r2;

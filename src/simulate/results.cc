@@ -137,6 +137,7 @@ bool RunRecorder::meets_slo(double ttft, double per_token, std::optional<double>
 
 void RunRecorder::add(const RequestRecord& record) {
   if (record.id >= first_measured_) ++offered_measured_;
+  if (record.predicted_median) ++foretold_;
   if (record.end == End::kCompleted) add_completed(record);
 }
 
@@ -205,6 +206,7 @@ RunResult RunRecorder::result(const RunTotals& totals) const {
   RunResult r;
   r.totals = totals;
   r.measured = measured_;
+  r.foretold = foretold_;
   r.ttft = ttft_.spread();
   r.e2e = e2e_.spread();
   r.per_token = per_token_.spread();

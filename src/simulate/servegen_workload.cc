@@ -103,7 +103,10 @@ class Client {
 class ServeGenWorkload final : public Workload {
  public:
   ServeGenWorkload(const WorkloadSpec& spec, std::vector<ServeGenClient> tables, const Rng& rng)
-      : spec_(*spec.servegen), prompts_(spec.prompts), prompt_draws_(rng.fork("prompts")) {
+      : spec_(*spec.servegen),
+        context_(spec.context),
+        prompts_(spec.prompts),
+        prompt_draws_(rng.fork("prompts")) {
     for (ServeGenClient& client : tables) {
       Rng own = rng.fork(fmt::format("servegen client {}", client.id));
       clients_.emplace_back(std::move(client), spec_.rate_scale, std::move(own));
@@ -122,9 +125,7 @@ class ServeGenWorkload final : public Workload {
     out.tenant = client.tenant();
     const auto [prompt, output] = client.take();
     out.prompt = prompt ? whole(*prompt) : draw_prompt(prompts_, prompt_draws_);
-    out.output = whole(output);
-    out.cap = spec_.cap > 0 ? Tokens(spec_.cap) : out.output;
-    out.output = std::min(out.output, out.cap);
+    set_recorded_length(whole(output).count(), spec_.cap, context_, out);
     queue(which);
     return true;
   }
@@ -142,6 +143,7 @@ class ServeGenWorkload final : public Workload {
   using Arrival = std::pair<double, std::size_t>;
 
   ServeGenSpec spec_;
+  std::int64_t context_;
   PromptSpec prompts_;
   Rng prompt_draws_;
   std::vector<Client> clients_;

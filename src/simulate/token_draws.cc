@@ -96,6 +96,14 @@ void draw_length(const LengthSpec& spec, Rng& rng, Request& out) {
       std::clamp(tokens, static_cast<double>(spec.least), static_cast<double>(spec.cap))));
 }
 
+void set_recorded_length(std::int64_t length, std::int64_t cap, std::int64_t context,
+                         Request& out) {
+  out.cap_is_own = cap > 0;
+  // What is longer than the model's context no engine takes; only its cap may follow its length.
+  out.cap = Tokens(cap > 0 ? cap : std::max(context, length));
+  out.output = std::min(Tokens(length), out.cap);
+}
+
 Tokens draw_prompt(const PromptSpec& spec, Rng& rng) {
   double tokens = spec.mean;
   if (spec.kind == PromptSpec::Kind::kLogNormal) {

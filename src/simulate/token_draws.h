@@ -17,6 +17,9 @@ Result<void> check(const PromptSpec& spec, const std::string& section);
 /// Sets output, cap and truth of `out`. `spec` has passed check().
 void draw_length(const LengthSpec& spec, Rng& rng, Request& out);
 
+/// Sets output and cap of a request whose length was recorded; `cap` 0: it names none.
+void set_recorded_length(std::int64_t length, std::int64_t cap, std::int64_t context, Request& out);
+
 Tokens draw_prompt(const PromptSpec& spec, Rng& rng);
 
 }  // namespace tailrace::simulate

@@ -99,6 +99,7 @@ class TraceWorkload final : public Workload {
  public:
   TraceWorkload(const WorkloadSpec& spec, const Rng& rng)
       : spec_(*spec.trace),
+        context_(spec.context),
         drawn_(spec.lengths),
         trace_(spec_.paths),
         sampling_(rng.fork("trace sample")),
@@ -179,10 +180,11 @@ class TraceWorkload final : public Workload {
   }
 
   void set_length(Request& out) {
-    if (spec_.draw_lengths) return draw_length(drawn_, lengths_, out);
-    const std::int64_t cap = row_.cap ? *row_.cap : spec_.cap;
-    out.cap = Tokens(cap > 0 ? cap : row_.output_tokens);
-    out.output = std::min(Tokens(row_.output_tokens), out.cap);
+    if (spec_.draw_lengths) {
+      out.cap_is_own = true;
+      return draw_length(drawn_, lengths_, out);
+    }
+    set_recorded_length(row_.output_tokens, row_.cap.value_or(spec_.cap), context_, out);
     out.truth.reset();
     if (!row_.law) return;
     if (auto law = length::LengthLaw::log_t(row_.law->mu, row_.law->sigma, row_.law->nu)) {
@@ -191,6 +193,7 @@ class TraceWorkload final : public Workload {
   }
 
   TraceSpec spec_;
+  std::int64_t context_;
   LengthSpec drawn_;
   MergedTrace trace_;
   Rng sampling_, lengths_;

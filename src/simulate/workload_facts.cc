@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "tailrace/simulate/results.h"
@@ -100,6 +101,12 @@ Result<WorkloadFacts> describe_workload(const RunSpec& spec) {
     sum += static_cast<double>(request.output.count());
     facts.longest = std::max(facts.longest, request.output.count());
     if (request.output == request.cap) ++at_cap;
+    if (!request.truth) {
+      facts.log_length.add(std::log(static_cast<double>(request.output.count())));
+    } else if (const length::LogT* law = request.truth->as_log_t()) {
+      facts.mu.add(law->mu);
+      facts.log_sigma.add(std::log(law->sigma));
+    }
   }
   facts.dropped = (*workload)->dropped();
   if (facts.requests == 0) return facts;

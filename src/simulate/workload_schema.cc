@@ -148,9 +148,11 @@ void visit_prompts(SchemaVisitor& v, PromptSpec& prompts) {
 }
 
 void visit_trace(SchemaVisitor& v, TraceSpec& trace) {
-  v.field(text_list_field("files", trace.paths,
-                          "Recorded requests, in the place of arrivals, lengths and prompts: their "
-                          "times and lengths (docs/traces.md). Several are merged by time."));
+  v.field(
+      text_list_field("files", trace.paths,
+                      "Recorded requests, in the place of arrivals, lengths and prompts: their "
+                      "times and lengths (docs/traces.md). Several are merged by time. Relative "
+                      "to the experiment's folder, or else to where tailrace runs."));
   v.field(seconds_field("from", trace.from_s, Duration{0}, kYear,
                         "What came earlier on the recorded clock is left out."));
   v.field(optional_seconds_field("until", trace.until_s, Duration{1}, kYear,
@@ -160,8 +162,11 @@ void visit_trace(SchemaVisitor& v, TraceSpec& trace) {
   v.field(count_field("repeat", trace.repeat, 1, 1'000'000, "Passes, one after the other."));
   v.field(flag_field("fresh_prefixes", trace.fresh_prefixes,
                      "Whether prompts of one pass or file share nothing with those of another."));
-  v.field(whole_field("cap", trace.cap, 0, 1 << 30,
-                      "Limit of requests whose row names none; 0: their own length."));
+  v.field(whole_field(
+      "cap", trace.cap, 0, 1 << 30,
+      "Limit of requests whose row names none: longer answers are cut there. 0: answers "
+      "end as recorded, and policies reckon with fleet.engine.max_model_len, the "
+      "same for all."));
   v.field(flag_field("draw_lengths", trace.draw_lengths,
                      "Whether answers are as long as `lengths` draws them, not as recorded."));
 }
@@ -179,8 +184,7 @@ void visit_servegen(SchemaVisitor& v, ServeGenSpec& servegen) {
   v.field(optional_seconds_field("until", servegen.until_s, Duration{1}, kYear,
                                  "And what comes at this time or later."));
   v.field(real_field("rate_scale", servegen.rate_scale, 1e-6, 1e6, "Factor of every rate."));
-  v.field(
-      whole_field("cap", servegen.cap, 0, 1 << 30, "Limit of every answer; 0: its own length."));
+  v.field(whole_field("cap", servegen.cap, 0, 1 << 30, "Limit of every answer; 0: as of a trace."));
 }
 
 void visit_sessions(SchemaVisitor& v, SessionSpec& sessions, double& turns) {

@@ -122,6 +122,62 @@ def test_bad_files_are_named_with_line_and_remedy(tmp_path, text, message):
     assert message in refused(simulate(path))
 
 
+def recording(path, rows=2500, output=lambda i: 1 + i * 37 % 211):
+    path.write_text("".join(f'{{"arrival_s":{i * 0.01:.2f},"prompt_tokens":{20 + i * 13 % 97},"output_tokens":{output(i)}}}\n'
+                            for i in range(rows)))
+    return path
+
+
+def test_a_recording_shows_no_policy_its_lengths_unless_a_predictor_does(tmp_path):
+    trace = recording(tmp_path / "own.jsonl")
+    flags = ("--trace", trace, "--policy", "fcfs,tie,mean,sjf", "--load", "1.5", "--set", "fleet.engine.max_num_seqs=16", "--json")
+    unknown = json.loads(simulate(*flags).stdout)
+    means = [cell["metrics"]["e2e_s.mean"]["mean"] for cell in unknown["cells"]]
+    assert means == [means[0]] * 4
+    assert unknown["cells"][0]["lengths"]["at_cap"] == 0
+    known = json.loads(simulate(*flags, "--predictor", "noisy-law", "--set", "predictor.tau=0.6").stdout)
+    for cell in known["cells"][1:]:
+        assert cell["runs"][0]["foretold"] == 2500 and cell["warnings"] == []
+        assert cell["metrics"]["tau"]["mean"] == pytest.approx(0.6, abs=0.08)
+        assert cell["metrics"]["e2e_s.mean"]["mean"] < 0.9 * means[0]
+    assert "oracle-law needs the law" in refused(simulate(*flags, "--predictor", "oracle-law"))
+
+
+def test_files_are_relative_to_the_experiment_and_flags_to_the_shell(tmp_path):
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    recording(folder / "own.jsonl", rows=50)
+    path = folder / "x.yaml"
+    path.write_text("workload: {maximum_rate: off, trace: {files: own.jsonl}}")
+    assert simulate(path).returncode == 0
+    assert b"50 requests" in simulate(path).stdout
+    other = os.path.relpath(recording(tmp_path / "other.jsonl", rows=60))
+    assert b"60 requests" in simulate(path, "--trace", other).stdout
+    path.write_text("workload: {maximum_rate: off, trace: {files: none.jsonl}}")
+    assert str(folder / "none.jsonl") in refused(simulate(path))
+
+
+def test_says_what_is_wrong_in_the_users_words(tmp_path):
+    trace = recording(tmp_path / "own.jsonl")
+    assert "looks like a trace" in refused(simulate(trace)) and "--trace" in refused(simulate(trace))
+    assert "--load: workload.load:" in refused(simulate("--trace", trace, "--load", "x"))
+    assert "set kv_blocks" in refused(simulate("--trace", trace, "--set", "fleet.engine.kv_tokens=1000"))
+    small = simulate("--trace", trace, "--set", "fleet.engine.kv_blocks=2", "--set", "fleet.engine.watermark_blocks=0")
+    assert re.search("[1-9][0-9]* were refused, being longer than an engine holds", refused(small))
+
+
+def test_a_load_that_did_not_come_is_said(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("""
+workload: {load: 1, requests: 300, sessions: {turns: 8, think: 5m}}
+fleet: {engine: {max_num_seqs: 8}}
+""")
+    done = simulate(path)
+    assert done.returncode == 0 and b"load 1.00 was asked for and" in done.stdout, done.stdout
+    cell = json.loads(simulate(path, "--json").stdout)["cells"][0]
+    assert cell["load_requested"] == 1 and cell["runs"][0]["load"] < 0.9 and "load" in cell["warnings"][0]
+
+
 def test_bad_flags_are_bad_usage(tmp_path, experiment):
     assert "give an experiment file or --trace" in refused(simulate())
     assert "cannot open" in refused(simulate(tmp_path / "none.yaml")).replace("No such file", "cannot open")

@@ -174,6 +174,34 @@ TEST(Experiment, TheDispatchersOwnChoiceIsAKeyToo) {
               HasSubstr("dispatch.choice: \"best\" is unknown; use least-outstanding, "));
 }
 
+TEST(Experiment, KeysMayBeDottedAtTheTopAndBelowASection) {
+  const Experiment dotted = parsed(
+      "workload.rate: 10\nworkload: {requests: 100, lengths.cap: 500}\npolicy.name: sjf\n"
+      "workload.classes: {gpt-4.1: {share: 2}}\n");
+  ASSERT_EQ(dotted.cells.size(), 1u);
+  const RunSpec& spec = dotted.cells[0].spec;
+  EXPECT_DOUBLE_EQ(spec.workload.arrivals.rate, 10);
+  EXPECT_EQ(spec.workload.lengths.cap, 500);
+  EXPECT_EQ(spec.fleet.scheduler.policy, "sjf");
+  ASSERT_EQ(spec.workload.classes.size(), 1u);
+  EXPECT_EQ(spec.workload.classes[0].tenant, "gpt-4.1") << "a name is no key";
+  EXPECT_THAT(refused(std::string(kBase) + "workload.rate: 5\n"),
+              HasSubstr("\"workload.rate\" is given twice"));
+}
+
+TEST(Experiment, NamesTheFlagOfWhatIsWrongThere) {
+  const std::vector<Override> given = {{"workload.rate", "10", "--rate"},
+                                       {"grid.policy.name", "[fcfs, nope]", "--policy"}};
+  const auto experiment = parse_experiment("workload: {requests: 5}", "flags", given);
+  ASSERT_FALSE(experiment.has_value());
+  EXPECT_THAT(experiment.error().message, testing::StartsWith("--policy: policy.name: \"nope\""));
+}
+
+TEST(Experiment, PointsFromTokensOfMemoryToItsBlocks) {
+  EXPECT_THAT(refused(std::string(kBase) + "fleet: {engine: {kv_tokens: 40000}}"),
+              HasSubstr("set kv_blocks"));
+}
+
 TEST(Experiment, NamesFileLineKeyValueAndRemedyOfWhatIsWrong) {
   EXPECT_THAT(refused("workload:\n  rate: fast\n  requests: 5\n"),
               HasSubstr("x.yaml:2: workload.rate: \"fast\" is not a number from"));

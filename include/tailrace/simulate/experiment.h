@@ -81,13 +81,14 @@ struct Override {
   std::string origin;  ///< for errors: "--policy"
 };
 
-/// `origin` names the text in errors; `folder` is what fleet.profile is relative to, and without it
-/// no profile is read. Overrides replace the file's base settings; "grid.KEY" adds
-/// or replaces a dimension. Errors: kInvalidArgument, one line per problem.
+/// `origin` names the text in errors; `folder` is what fleet.profile and recorded files are
+/// relative to (else, if they are not there, to the working folder); without it no profile is read.
+/// Overrides replace the file's base settings; "grid.KEY" adds or replaces a dimension. Errors:
+/// kInvalidArgument, one line per problem.
 Result<Experiment> parse_experiment(std::string_view text, std::string_view origin,
                                     std::span<const Override> overrides = {},
                                     const std::optional<std::string>& folder = {});
-/// Of a file; profiles are relative to its folder. Errors: also kNotFound and kResourceExhausted
+/// Of a file, which gives the folder. Errors: also kNotFound and kResourceExhausted
 /// (over 1 MiB).
 Result<Experiment> load_experiment(const std::string& path,
                                    std::span<const Override> overrides = {});

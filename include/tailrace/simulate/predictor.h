@@ -31,7 +31,8 @@ struct PredictorSpec {
 
   /// Share of the variance of mu, and of ln sigma, between requests that the estimates explain.
   double r2_mu = 1, r2_sigma = 1;
-  /// kPoint, kRank: instead of r2_mu, Kendall's tau of the prediction with the drawn lengths.
+  /// kNoisyLaw, kPoint, kRank: instead of r2_mu, Kendall's tau of the prediction with the drawn
+  /// lengths.
   std::optional<double> tau = {};
 
   /// kNoisyLaw: widens the law by what the estimate of mu does not know, as a predictor trained by
@@ -47,6 +48,8 @@ struct PredictorSpec {
 
   /// Of ln length between requests, for those whose law is not known (traces). kNoisyLaw then takes
   /// the logarithm of the length itself for mu, and for sigma what r2_mu leaves unexplained.
+  /// Without them nothing is foretold of such requests; run_experiment takes them from the workload
+  /// itself.
   std::optional<double> log_mean = {}, log_sd = {};
 
   /// R² of a prediction made again while decoding, about the logarithm of the tokens still to come

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -70,6 +71,19 @@ class HeatCounts {
   std::array<std::uint64_t, kRows * kColumns> counts_{};
 };
 
+/// Of values that come one by one.
+struct Moments {
+  std::uint64_t count = 0;
+  double mean = 0, squares = 0;  ///< squares: sum about the mean
+
+  void add(double value) {
+    const double off = value - mean;
+    mean += off / static_cast<double>(++count);
+    squares += off * (value - mean);
+  }
+  double sd() const { return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0; }
+};
+
 /// A workload before anybody serves it: what the program draws once per seed, so that classes,
 /// warm-up and rates are the same for all who serve it.
 struct WorkloadFacts {
@@ -82,6 +96,8 @@ struct WorkloadFacts {
   std::int64_t longest = 0;
   double at_cap = 0;       ///< share whose length is their cap: cut there
   double most_common = 0;  ///< share of the most frequent single length
+  Moments log_length;      ///< of requests whose law nobody knows (Request::truth)
+  Moments mu, log_sigma;   ///< of the others, where it is a log-t
   /// Where each class but the last ends: quarters, the upper one split at 95 %. What has the last
   /// length belongs to the class whole, unless more than 1 % of the requests have it, such as a
   /// cap's; then `share` of them do, by their ids, and the classes keep their sizes.
@@ -114,6 +130,7 @@ struct ClassMeans {
 struct RunResult {
   RunTotals totals;
   std::uint64_t measured = 0;  ///< completed behind the warm-up
+  std::uint64_t foretold = 0;  ///< ordered by a law at last, of all
   std::optional<Spread> ttft, e2e, per_token, wait, itl;
   std::optional<double> seconds;  ///< simulated, from time 0 to the end; nothing if nobody came
   std::optional<double> requests_per_s, output_tokens_per_s, computed_tokens_per_s;
@@ -189,6 +206,7 @@ class RunRecorder {
   HeatCounts heat_;
   std::array<ClassSums, kLengthClasses.size()> classes_{};
   std::uint64_t offered_measured_ = 0, measured_ = 0, good_ = 0, starved_ = 0;
+  std::uint64_t foretold_ = 0;
   std::uint64_t preempted_ = 0, completed_ = 0;
   std::int64_t needed_tokens_ = 0;
   std::optional<double> seconds_to_30_percent_;

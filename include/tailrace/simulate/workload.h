@@ -26,8 +26,9 @@ struct Request {
   std::uint64_t id = 0;  ///< 0, 1, … in order of arrival
   MonoTime arrival;
   Tokens prompt{1};
-  Tokens output{1};  ///< the true length, ≤ cap; policies never see it
-  Tokens cap{2048};
+  Tokens output{1};        ///< the true length, ≤ cap; policies never see it
+  Tokens cap{2048};        ///< what policies and predictors may know of the limit
+  bool cap_is_own = true;  ///< false: it named none, and `cap` is all that the model can hold
   std::string tenant;
   int priority = 0;  ///< higher is more urgent
   double weight = 1;
@@ -139,7 +140,9 @@ struct TraceSpec {
   /// Prefix ids mean other tokens in every pass and every file, so that a cache is not warm merely
   /// because the trace comes again.
   bool fresh_prefixes = true;
-  std::int64_t cap = 0;  ///< for rows that name none; 0: their own length, as vLLM's ignore_eos
+  /// For rows that name none: longer answers are cut there. 0: they end as recorded, and all that
+  /// policies may know is WorkloadSpec::context, the same for all.
+  std::int64_t cap = 0;
   /// Answers as long as `lengths` draws them, instead of as recorded: real arrivals and prompts
   /// with lengths whose law is known.
   bool draw_lengths = false;
@@ -155,7 +158,7 @@ struct ServeGenSpec {
   double from_s = 0;       ///< of the tables' clock
   std::optional<double> until_s;
   double rate_scale = 1;  ///< of every rate; the clock stays as it is
-  std::int64_t cap = 0;   ///< 0: every request's own length
+  std::int64_t cap = 0;   ///< as TraceSpec's, of every request
 };
 
 struct WorkloadSpec {
@@ -167,6 +170,9 @@ struct WorkloadSpec {
   // Instead of all the above, but for the end that `arrivals` may set.
   std::optional<TraceSpec> trace;
   std::optional<ServeGenSpec> servegen;
+  /// Tokens that the model can hold: the limit of recorded requests that name none. A limit that
+  /// followed the recorded length would tell it to every policy.
+  std::int64_t context = 131'072;
 };
 
 /// Errors: kInvalidArgument naming the field, its value and what it may be; those of TraceReader
