@@ -56,6 +56,12 @@ Result<void> apply_memory(const Options& options, engine::EngineConfig& engine) 
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--kv-tokens is {}; it must be from 1 to {}", kv_tokens, kMost));
   }
+  if (kv_tokens < engine.block_tokens) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--kv-tokens is {}, less than one block of {}; give more, or a smaller "
+                            "--block-size",
+                            kv_tokens, engine.block_tokens));
+  }
   if (options.kv_tokens || options.block_tokens) {
     engine.kv_blocks = engine::EngineConfig::blocks_for(kv_tokens, engine.block_tokens);
   }
@@ -210,6 +216,7 @@ void add_engine(CLI::App& app, int& exit_code) {
       "Fault of every request: die_before_first_byte, die_mid_stream, never_answer, "
       "error_in_stream, or status_400 to status_599");
   command->add_option("--drain-timeout", options->drain_s, "Seconds for running answers on SIGTERM")
+      ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->callback([options, &exit_code] {
     if (options->list_presets) {

@@ -76,11 +76,10 @@ evaluate::StudyOptions study_of(const Flags& flags) {
 
 int execute(const Flags& flags) {
   // Before the work, not after it.
-  if (!flags.html_file.empty()) {
-    if (const auto writable = may_write_file(flags.html_file); !writable) {
-      fmt::print(stderr, "tailrace evaluate: --html: {}\n", writable.error().message);
-      return kExitUsage;
-    }
+  const Output html{"--html", flags.html_file};
+  if (const auto writable = may_write_all({&html, 1}, flags.study.inputs); !writable) {
+    fmt::print(stderr, "tailrace evaluate: {}\n", writable.error().message);
+    return kExitUsage;
   }
   const auto study = study_of(flags);
   const auto reports = run_study(study);

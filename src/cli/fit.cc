@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "tailrace/core/text.h"
 #include "tailrace/evaluate/fit_document.h"
 #include "tailrace/evaluate/fit_plot.h"
@@ -156,6 +157,10 @@ Result<Request> read(const Flags& flags) {
   if (!ending.empty() && !core::iequals(ending, ".svg")) {
     return bad(fmt::format("--out: {} ends in {}, but the drawing is SVG; give FILE.svg",
                            core::quoted(flags.out), core::quoted(ending)));
+  }
+  const Output out{"--out", flags.out};
+  if (auto writable = may_write_all({&out, 1}, flags.files); !writable) {
+    return fail(writable.error());
   }
   return request;
 }

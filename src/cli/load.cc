@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "tailrace/core/open_files.h"
 #include "tailrace/core/text.h"
 #include "tailrace/loadgen/load_report.h"
@@ -102,6 +103,9 @@ Result<loadgen::LoadOptions> load_options(const Options& options) {
   auto url = net::parse_url(options.url);
   if (!url) return fail(url.error().with_context("--url"));
   load.target = std::move(*url);
+  const Output csv{"--csv", options.csv_file};
+  const std::vector<std::string> inputs = {options.requests_file, options.trace_file};
+  if (auto writable = may_write_all({&csv, 1}, inputs); !writable) return fail(writable.error());
   if (!(load.time_scale > 0)) {
     return bad(fmt::format("--time-scale is {}; it must be above 0", load.time_scale));
   }

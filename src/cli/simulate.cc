@@ -155,16 +155,16 @@ int execute(const Flags& flags) {
     fmt::print("{}", simulate::experiment_reference());
     return 0;
   }
-  // Before the work, not after it.
-  for (const auto& [flag, file] :
-       {std::pair{"--csv", flags.csv}, std::pair{"--html", flags.html}}) {
-    if (file.empty()) continue;
-    if (const auto writable = may_write_file(file); !writable) {
-      return refused(fmt::format("{}: {}", flag, writable.error().message));
-    }
+  // Outputs are looked at before the work, not after it, and before the file that may be wrong.
+  const std::vector<Output> outputs = {{"--csv", flags.csv}, {"--html", flags.html}};
+  if (const auto writable = may_write_all(outputs, {}); !writable) {
+    return refused(writable.error().message);
   }
   const auto experiment = experiment_of(flags);
   if (!experiment) return refused(experiment.error().message);
+  if (const auto writable = may_write_all(outputs, experiment->inputs); !writable) {
+    return refused(writable.error().message);
+  }
   simulate::RunOptions options;
   options.jobs = flags.jobs > 0 ? flags.jobs : std::max(1u, std::thread::hardware_concurrency());
   std::unique_ptr<simulate::RequestCsv> csv;
@@ -188,29 +188,41 @@ int execute(const Flags& flags) {
   return write_results(flags, *experiment, *result, csv.get());
 }
 
+/// The library would take an empty text for an option that was not given.
+const CLI::Validator kGiven(
+    [](const std::string& given) { return given.empty() ? "is empty; give a value" : ""; }, "");
+
 }  // namespace
 
 void add_simulate(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("simulate", kAbout);
   auto flags = std::make_shared<Flags>();
-  command->add_option("FILE", flags->file, "Experiment in YAML");
-  command->add_option("--trace", flags->traces, "Recorded requests, in the place of a file");
-  command->add_option("--preset", flags->preset, "Engine; tailrace presets lists them");
-  command->add_option("--engines", flags->engines, "How many");
-  command->add_option(
-      "--policy", flags->policies,
-      "One or several, with commas; the first is what the others are compared with");
-  command->add_option("--predictor", flags->predictors, "One or several, with commas");
-  auto* rate = command->add_option("--rate", flags->rate, "Requests per second");
-  command->add_option("--load", flags->load, "Rate as a share of the maximum rate")->excludes(rate);
-  command->add_option("--speed", flags->speed, "A trace comes so many times faster");
-  auto* seed = command->add_option("--seed", flags->seed, "The only seed");
-  command->add_option("--seeds", flags->seeds, "So many seeds: 1, 2, ...")->excludes(seed);
+  command->add_option("FILE", flags->file, "Experiment in YAML")->check(kGiven);
+  command->add_option("--trace", flags->traces, "Recorded requests, in the place of a file")
+      ->check(kGiven);
+  command->add_option("--preset", flags->preset, "Engine; tailrace presets lists them")
+      ->check(kGiven);
+  command->add_option("--engines", flags->engines, "How many")->check(kGiven);
+  command
+      ->add_option("--policy", flags->policies,
+                   "One or several, with commas; the first is what the others are compared with")
+      ->check(kGiven);
+  command->add_option("--predictor", flags->predictors, "One or several, with commas")
+      ->check(kGiven);
+  auto* rate = command->add_option("--rate", flags->rate, "Requests per second")->check(kGiven);
+  command->add_option("--load", flags->load, "Rate as a share of the maximum rate")
+      ->excludes(rate)
+      ->check(kGiven);
+  command->add_option("--speed", flags->speed, "A trace comes so many times faster")->check(kGiven);
+  auto* seed = command->add_option("--seed", flags->seed, "The only seed")->check(kGiven);
+  command->add_option("--seeds", flags->seeds, "So many seeds: 1, 2, ...")
+      ->excludes(seed)
+      ->check(kGiven);
   command->add_option("--set", flags->sets, "KEY=VALUE: any key of an experiment; may be repeated");
   command->add_option("--jobs", flags->jobs, "Threads; all of the machine's if left out")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--csv", flags->csv, "Write every request there");
-  command->add_option("--html", flags->html, "Write a report for a browser there");
+  command->add_option("--csv", flags->csv, "Write every request there")->check(kGiven);
+  command->add_option("--html", flags->html, "Write a report for a browser there")->check(kGiven);
   command->add_flag("--json", flags->json, "Print one JSON document");
   command->add_flag("--keys", flags->keys, "Print the reference of all keys");
   command->callback([flags, &exit_code] { exit_code = execute(*flags); });

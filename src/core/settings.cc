@@ -20,8 +20,14 @@ std::string shown(std::string_view value) {
   return quoted(std::string(value.substr(0, scheme + 3)) + "…" + std::string(value.substr(at)));
 }
 
+/// A type as messages have it: the tables of the docs need a backslash before "|".
+std::string plain(std::string text) {
+  for (std::size_t at; (at = text.find("\\|")) != std::string::npos;) text.erase(at, 1);
+  return text;
+}
+
 std::string missing(const Field& field) {
-  return fmt::format("is missing; add \"{}:\" with a {}", field.name, field.type);
+  return fmt::format("is missing; add \"{}:\" with a {}", field.name, plain(field.type));
 }
 
 }  // namespace
@@ -68,11 +74,12 @@ void SettingsReader::field(Field field) {
   }
   problems_.remember_line(path, node->line);
   if (node->kind == YamlNode::Kind::kNull) {
-    problems_.add(path, fmt::format("has no value; give a {} or leave the key out", field.type));
+    problems_.add(path,
+                  fmt::format("has no value; give a {} or leave the key out", plain(field.type)));
   } else if (field.is_list) {
     read_list(field, *node, path);
   } else if (node->kind != YamlNode::Kind::kScalar) {
-    problems_.add(path, fmt::format("must be a single value: {}", field.type));
+    problems_.add(path, fmt::format("must be a single value: {}", plain(field.type)));
   } else {
     assign(field, node->text, path);
   }
@@ -159,7 +166,7 @@ void SettingsReader::read_list(const Field& field, const YamlNode& node, const s
   field.clear();
   if (node.kind == YamlNode::Kind::kScalar) return assign(field, node.text, path);  // a list of one
   if (node.kind != YamlNode::Kind::kList) {
-    problems_.add(path, fmt::format("must be a {}, such as [a, b]", field.type));
+    problems_.add(path, fmt::format("must be a {}, such as [a, b]", plain(field.type)));
     return;
   }
   for (std::size_t i = 0; i < node.items.size(); ++i) {

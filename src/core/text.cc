@@ -7,11 +7,11 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 
 #include "core/utf8.h"
 #include "tailrace/core/printable.h"
+#include "tailrace/core/write_target.h"
 
 namespace tailrace::core {
 namespace {
@@ -54,13 +54,6 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& path) 
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
-}
-
-/// For what cannot be replaced by a file: a terminal, a pipe, /dev/null.
-Result<void> write_into(const std::string& path, std::string_view bytes) {
-  const Descriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
-  if (file.fd < 0) return fail(system_error("cannot open", path));
-  return write_all(file.fd, bytes, path);
 }
 
 }  // namespace
@@ -154,18 +147,16 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
 }
 
 Result<void> write_file_atomically(const std::string& path_given, std::string_view bytes) {
-  std::string path = path_given;
-  struct stat there{};
-  if (::stat(path.c_str(), &there) == 0) {
-    if (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) return write_into(path, bytes);
-    // Through a symbolic link the file is replaced, not the link.
-    if (char* const real = ::realpath(path.c_str(), nullptr)) {
-      path = real;
-      std::free(real);
-    }
+  const auto target = write_target(path_given);
+  if (!target) return fail(target.error());
+  const std::string& path = target->path;
+  if (target->in_place) {
+    const auto opened = target->open();
+    if (!opened) return fail(opened.error());
+    const Descriptor file{*opened};
+    return write_all(file.fd, bytes, path);
   }
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::string folder = target->folder();
   std::string temporary = path + ".XXXXXX";
   Descriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
   if (file.fd < 0) return fail(system_error("cannot create a temporary file beside", path));

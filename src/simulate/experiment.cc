@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <set>
 
+#include "simulate/experiment_names.h"
 #include "simulate/experiment_schema.h"
 #include "simulate/experiment_tree.h"
 #include "tailrace/core/text.h"
@@ -108,7 +110,11 @@ class GridReader {
       const std::string at = fmt::format("{}.{}", path, label);
       problems_.remember_line(at, settings.line);
       if (settings.kind != Kind::kMap && settings.kind != Kind::kNull) {
-        problems_.add(at, "must be a mapping from keys to values, such as {policy.name: tie}");
+        problems_.add(
+            at, settings.kind == Kind::kList
+                    ? fmt::format("is a list; to vary a key write it dotted, such as {}.{}: [1, 2]",
+                                  core::quoted(name), label)
+                    : "must be a mapping from keys to values, such as {policy.name: tie}");
         continue;
       }
       Axis::Value value{std::string(core::utf8_prefix(label, kLabelBytesMax)), {}};
@@ -135,6 +141,7 @@ class GridReader {
         }
       }
     }
+    if (!may_be_named(axis, path) || !sets_its_own_keys(axis, path)) return;
     std::set<std::string_view> labels;
     for (const auto& value : axis.values) {
       if (!labels.insert(value.label).second) {
@@ -154,7 +161,46 @@ class GridReader {
     axes.push_back(std::move(axis));
   }
 
+  bool may_be_named(const Axis& axis, const std::string& path) {
+    if (const auto fault = name_fault(axis.name); !fault.empty()) {
+      problems_.add(path, fmt::format("{} {}", core::quoted(axis.name), fault));
+      return false;
+    }
+    for (const auto& value : axis.values) {
+      if (const auto fault = name_fault(value.label); !fault.empty()) {
+        problems_.add(path, fmt::format("{} {}", core::quoted(value.label), fault));
+        return false;
+      }
+    }
+    const bool twice = std::any_of(axes.begin(), axes.end(),
+                                   [&](const Axis& other) { return other.name == axis.name; });
+    if (twice || is_column(axis.name)) {
+      problems_.add(path,
+                    fmt::format("{} is the name of {}; choose another", core::quoted(axis.name),
+                                twice ? "another dimension" : "a column of --csv"));
+    }
+    return !twice && !is_column(axis.name);
+  }
+
+  /// No key may be set by two dimensions: which of them would a cell's label tell?
+  bool sets_its_own_keys(const Axis& axis, const std::string& path) {
+    std::set<std::string> mine;
+    for (const auto& value : axis.values) {
+      for (const auto& [key, change] : value.changes) leaves(key, change, mine);
+    }
+    for (const std::string& key : mine) {
+      if (const auto other = keys_.find(key); other != keys_.end()) {
+        problems_.add(path, fmt::format("sets {}, as {} does; keep it in one of them",
+                                        core::quoted(key), core::quoted(other->second)));
+        return false;
+      }
+    }
+    for (const std::string& key : mine) keys_[key] = axis.name;
+    return true;
+  }
+
   Problems& problems_;
+  std::map<std::string, std::string> keys_;  ///< what a dimension sets: its name
 };
 
 /// Puts what the file says together, and says what no single key can tell.
@@ -163,6 +209,7 @@ class Assembly {
   Assembly(Settings& settings, Problems& problems) : s_(settings), problems_(problems) {}
 
   void finish() {
+    names();
     workload();
     policy();
     if (auto good = s_.spec.fleet.engine.check(); !good) {
@@ -177,6 +224,20 @@ class Assembly {
   }
 
  private:
+  void names() {
+    if (const auto fault = name_fault(s_.name); !fault.empty()) {
+      problems_.add("name", fmt::format("{} {}", core::quoted(s_.name), fault));
+    }
+    for (const auto& [name, c] : s_.classes) {
+      for (const std::string& shown : {name, c.tenant}) {
+        if (const auto fault = name_fault(shown); !fault.empty()) {
+          problems_.add("workload.classes", fmt::format("{} {}", core::quoted(shown), fault));
+          return;
+        }
+      }
+    }
+  }
+
   void workload() {
     ArrivalSpec& arrivals = s_.spec.workload.arrivals;
     const bool trace = !s_.trace.paths.empty();
@@ -414,6 +475,23 @@ Error with_flags(Error error, std::string_view origin, std::span<const Override>
   return error;
 }
 
+/// No output may be written over what a cell reads.
+void note_inputs(Experiment& experiment, const Settings& settings) {
+  std::vector<std::string> named = settings.trace.paths;
+  named.push_back(settings.servegen.arrivals);
+  named.push_back(settings.servegen.lengths);
+  if (!settings.profile.empty()) {
+    named.push_back(settings.profile.starts_with('/') ? settings.profile
+                                                      : *settings.folder + "/" + settings.profile);
+  }
+  for (std::string& path : named) {
+    auto& inputs = experiment.inputs;
+    if (!path.empty() && std::find(inputs.begin(), inputs.end(), path) == inputs.end()) {
+      inputs.push_back(std::move(path));
+    }
+  }
+}
+
 /// The file's base settings with what was given beside it.
 Result<YamlNode> base_tree(std::string_view text, std::string_view origin,
                            std::span<const Override> overrides) {
@@ -440,7 +518,8 @@ Result<YamlNode> base_tree(std::string_view text, std::string_view origin,
     const Override& given = overrides[i];
     auto value = core::parse_yaml(given.value);
     if (value) set_line(*value, kOverrideLine + static_cast<int>(i));
-    if (!value || value->kind == Kind::kNull) {
+    if (!value || value->kind == Kind::kNull ||
+        (value->kind == Kind::kList && value->items.empty())) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("{}: {} is no value", given.origin, core::quoted(given.value)));
     }
@@ -540,6 +619,7 @@ Result<Experiment> read_experiment(std::string_view text, std::string_view origi
     cell.labels = std::move(labels);
     if (!problems.none()) return fail(problems.error());
     experiment.cells.push_back(std::move(cell));
+    note_inputs(experiment, settings);
     if (i == 0) shared = std::move(settings);
   }
   auto seeds = seeds_of(shared, problems);
@@ -580,7 +660,10 @@ Result<Experiment> load_experiment(const std::string& path, std::span<const Over
         ErrorCode::kInvalidArgument,
         fmt::format("{}: looks like a trace, not like an experiment; give it by --trace", path));
   }
-  return experiment;
+}
+
+if (experiment) experiment->inputs.push_back(path);
+return experiment;
 }
 
 }  // namespace tailrace::simulate

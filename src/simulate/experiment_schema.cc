@@ -111,7 +111,7 @@ void visit_engine(SchemaVisitor& v, engine::EngineConfig& e) {
                                "Whether prompts that begin alike share what was computed.")));
   v.field(of_preset(flag_field("reserve_full_sequence", e.reserve_full_sequence,
                                "Whether a request is admitted only if its whole context fits.")));
-  whole("watermark_blocks", e.watermark_blocks, 0, std::int64_t{1} << 40,
+  whole("watermark_blocks", e.watermark_blocks, 0, 1'000'000'000'000,
         "Blocks that stay free when one is admitted.");
 }
 
@@ -154,7 +154,7 @@ void visit_policy_options(SchemaVisitor& v, schedule::PolicyOptions& o) {
   v.field(real_field("beta_max", o.beta_max, 0, 100, "tie: most weight of the tail."));
   v.field(
       real_field("beta_slope", o.beta_slope, 0, 100, "tie: weight per waiting request and slot."));
-  v.field(real_field("beta_bucket", o.beta_bucket, 1e-6, 100, "tie: the weight moves by steps."));
+  v.field(real_field("beta_bucket", o.beta_bucket, 1e-3, 100, "tie: the weight moves by steps."));
   v.field(optional_real_field("fixed_beta", o.fixed_beta, 0, 100,
                               "tie: the weight, in the place of the adaptive one."));
   v.field(real_field("decay", o.decay, 1e-6, 1,
@@ -188,7 +188,7 @@ void visit_policy_options(SchemaVisitor& v, schedule::PolicyOptions& o) {
                          "ssjf: the oldest goes first once it has waited so long,"));
   v.field(real_field("ssjf_starving_times", o.ssjf_starving_times, 0, 1e9,
                      "ssjf: or so many times what it is expected to run for"));
-  v.field(duration_field("ssjf_token_time", o.ssjf_token_time, Duration{0}, kHour,
+  v.field(duration_field("ssjf_token_time", o.ssjf_token_time, Duration{1000}, kHour,
                          "ssjf: at this time a token."));
   v.field(flag_field("ltr_preemptive", o.ltr_preemptive,
                      "ltr: whether its order displaces running requests too."));
@@ -200,7 +200,7 @@ void visit_policy_options(SchemaVisitor& v, schedule::PolicyOptions& o) {
                                "for ltr, 100 for mlfq."));
   v.field(
       tokens_field("mlfq_quantum", o.mlfq_quantum, 1, 1 << 20, "mlfq: tokens in the first level."));
-  v.field(real_field("mlfq_growth", o.mlfq_growth, 1, 1000,
+  v.field(real_field("mlfq_growth", o.mlfq_growth, 1.1, 1000,
                      "mlfq: each level's quantum over that of the level above."));
   v.field(real_field("trail_preemptible", o.trail_preemptible, 0, 1,
                      "trail: preemptible until this share of its first prediction."));
@@ -296,13 +296,13 @@ void visit_predictor(SchemaVisitor& v, PredictorSpec& p) {
   v.field(choice_field("family", p.family,
                        {{"log-t", Family::kLogT}, {"log-normal", Family::kLogNormal}},
                        "noisy-law: the family that the predictor believes in."));
-  v.field(optional_real_field("nu", p.nu, 0.1, 1000, "noisy-law: the nu that it believes in."));
-  v.field(real_field("nu_error", p.nu_error, 0, 10,
+  v.field(optional_real_field("nu", p.nu, 0.5, 1000, "noisy-law: the nu that it believes in."));
+  v.field(real_field("nu_error", p.nu_error, 0, 5,
                      "noisy-law: standard deviation of the error of ln nu."));
   v.field(optional_real_field(
       "log_mean", p.log_mean, -20, 20,
       "Recorded requests without a law: mean of ln length; auto: that of the run's own."));
-  v.field(optional_real_field("log_sd", p.log_sd, 1e-6, 20, "And its standard deviation."));
+  v.field(optional_real_field("log_sd", p.log_sd, 1e-6, 10, "And its standard deviation."));
   v.field(optional_real_field("r2_refined", p.r2_refined, 0, 1,
                               "Predictions made again while decoding: variance of ln of what is "
                               "left that they explain; auto: none are made."));

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,14 +25,8 @@ tl::unexpected<Error> failed(const std::string& path, std::string_view what) {
       fmt::format("cannot write {}: {}: {}", core::quoted(path, 256), what, std::strerror(errno)));
 }
 
-std::string folder_of(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path();
-  return folder.empty() ? "." : folder.string();
-}
-
-/// A file that nobody can see, in the folder of `path`, or -1.
-int nameless_file(const std::string& path) {
-  const std::string folder = folder_of(path);
+/// A file that nobody can see, in `folder`, or -1.
+int nameless_file(const std::string& folder) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
   if (file >= 0) return file;
   std::string name = folder + "/.tailrace-XXXXXX";  // a file system without nameless files
@@ -52,9 +45,14 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
-/// A field of CSV: quoted where it must be.
-std::string field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+/// A field of CSV: quoted where it must be. What a spreadsheet would take for a formula begins with
+/// an apostrophe, unless it is a number.
+std::string field(std::string_view given) {
+  const bool formula = !given.empty() &&
+                       std::string_view("=+-@\t\r").find(given[0]) != std::string_view::npos &&
+                       !core::parse_double(given);
+  const std::string text = (formula ? "'" : "") + std::string(given);
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
   return out + "\"";
@@ -124,8 +122,16 @@ class FilePart final : public RequestLog::Part {
 
 }  // namespace
 
-RequestCsv::RequestCsv(std::string path, const Experiment& experiment, int file)
-    : path_(std::move(path)), experiment_(experiment), file_(file) {}
+RequestCsv::RequestCsv(core::WriteTarget target, std::string folder, const Experiment& experiment,
+                       int file)
+    : target_(std::move(target)),
+      folder_(std::move(folder)),
+      experiment_(experiment),
+      file_(file) {}
+
+std::string_view RequestCsv::columns() {
+  return kColumns.substr(0, kColumns.size() - 1);
+}
 
 RequestCsv::~RequestCsv() {
   ::close(file_);
@@ -133,9 +139,16 @@ RequestCsv::~RequestCsv() {
 
 Result<std::unique_ptr<RequestCsv>> RequestCsv::open(const std::string& path,
                                                      const Experiment& experiment) {
-  const int file = nameless_file(path);
+  auto target = core::write_target(path);
+  if (!target) return fail(target.error());
+  // Beside a pipe or a device there may be no place for a file.
+  std::error_code none;
+  std::string folder =
+      target->in_place ? std::filesystem::temp_directory_path(none).string() : target->folder();
+  const int file = nameless_file(folder);
   if (file < 0) return failed(path, "no file can be made in its folder");
-  std::unique_ptr<RequestCsv> csv(new RequestCsv(path, experiment, file));
+  std::unique_ptr<RequestCsv> csv(
+      new RequestCsv(std::move(*target), std::move(folder), experiment, file));
   std::string header;
   for (const Dimension& dimension : experiment.dimensions) header += field(dimension.name) + ",";
   if (!write_all(file, header + std::string(kColumns))) return failed(path, "write");
@@ -143,8 +156,8 @@ Result<std::unique_ptr<RequestCsv>> RequestCsv::open(const std::string& path,
 }
 
 Result<std::unique_ptr<RequestLog::Part>> RequestCsv::begin(std::size_t cell, std::uint64_t seed) {
-  const int file = nameless_file(path_);
-  if (file < 0) return failed(path_, "no file can be made in its folder");
+  const int file = nameless_file(folder_);
+  if (file < 0) return failed(target_.path, "no file can be made in its folder");
   std::string prefix;
   for (std::size_t d = 0; d < experiment_.dimensions.size(); ++d) {
     prefix += field(experiment_.dimensions[d].labels[experiment_.cells[cell].labels[d]]) + ",";
@@ -153,28 +166,34 @@ Result<std::unique_ptr<RequestLog::Part>> RequestCsv::begin(std::size_t cell, st
 }
 
 Result<void> RequestCsv::end(std::unique_ptr<Part> part) {
-  if (!static_cast<FilePart&>(*part).copy_to(file_)) return failed(path_, "write");
+  if (!static_cast<FilePart&>(*part).copy_to(file_)) return failed(target_.path, "write");
   return {};
 }
 
 Result<void> RequestCsv::commit() {
-  if (::fsync(file_) != 0) return failed(path_, "fsync");
-  struct stat there{};
-  const bool device = ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
-  const std::string temporary = fmt::format(
-      "{}/.{}.{}", folder_of(path_), std::filesystem::path(path_).filename().string(), ::getpid());
-  if (!device && ::linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", file_).c_str(), AT_FDCWD,
-                          temporary.c_str(), AT_SYMLINK_FOLLOW) == 0) {
-    if (::rename(temporary.c_str(), path_.c_str()) == 0) return {};
-    ::unlink(temporary.c_str());
-    return failed(path_, "rename");
+  const std::string& path = target_.path;
+  if (::fsync(file_) != 0) return failed(path, "fsync");
+  int into = -1;
+  if (target_.in_place) {
+    const auto opened = target_.open();
+    if (!opened) return fail(ErrorCode::kUnavailable, opened.error().message);
+    into = *opened;
+  } else {
+    const std::string temporary = fmt::format(
+        "{}/.{}.{}", target_.folder(), std::filesystem::path(path).filename().string(), ::getpid());
+    if (::linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", file_).c_str(), AT_FDCWD,
+                 temporary.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
+      ::unlink(temporary.c_str());
+      return failed(path, "rename");
+    }
+    // A file that cannot get a name is copied.
+    into = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (into < 0) return failed(path, "open");
   }
-  // A device or a pipe, or a file that cannot get a name: copied.
-  const int target = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (target < 0) return failed(path_, "open");
   FilePart rows(::dup(file_), "");
-  const bool copied = rows.copy_to(target);
-  if (::close(target) != 0 || !copied) return failed(path_, "write");
+  const bool copied = rows.copy_to(into);
+  if (::close(into) != 0 || !copied) return failed(path, "write");
   return {};
 }
 

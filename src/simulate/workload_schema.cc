@@ -188,10 +188,10 @@ void visit_servegen(SchemaVisitor& v, ServeGenSpec& servegen) {
 }
 
 void visit_sessions(SchemaVisitor& v, SessionSpec& sessions, double& turns) {
-  v.field(
-      real_field("turns", turns, 0, 1e6,
-                 "Mean number of turns of a conversation; 0: every request stands alone. `rate` "
-                 "is then of conversations."));
+  v.field(real_field(
+      "turns", turns, 0, 1e6,
+      "Mean number of turns of a conversation, at least 1; 0: every request stands alone. `rate` "
+      "is then of conversations."));
   v.field(seconds_field("think", sessions.think_s, Duration{0}, kYear,
                         "Mean time from the end of an answer to the next turn."));
   v.field(seconds_field("token_time", sessions.token_s, Duration{0}, kHour,

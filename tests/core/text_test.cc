@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+
+#include "tailrace/core/write_target.h"
 
 namespace tailrace::core {
 namespace {
@@ -35,6 +38,52 @@ TEST(Text, WritesIntoWhatIsNoFileAndThroughLinks) {
   EXPECT_TRUE(write_file_atomically(folder / "link", "two"));
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(read_file(folder / "real", 10).value(), "two");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Text, WritesThroughALinkWhoseTargetIsStillMissing) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_dangling";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder / "there");
+  std::filesystem::create_symlink("there/file", folder / "link");
+  EXPECT_TRUE(write_file_atomically(folder / "link", "new"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "there" / "file", 10).value(), "new");
+  std::filesystem::create_symlink("circle", folder / "circle");
+  EXPECT_FALSE(write_file_atomically(folder / "circle", "x"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Text, GoesOnWhereOneOfOurDescriptorsStands) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_descriptor";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::FILE* const ours = std::fopen((folder / "ours").c_str(), "w");
+  ASSERT_NE(ours, nullptr);
+  std::fputs("before, ", ours);
+  std::fflush(ours);
+  // As /dev/stdout does, through a link of our own.
+  std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(fileno(ours)), folder / "link");
+  EXPECT_TRUE(write_file_atomically(folder / "link", "between, "));
+  std::fputs("after", ours);
+  std::fclose(ours);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "ours", 100).value(), "before, between, after");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Text, KnowsOneFileUnderTwoNames) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_same";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder / "below");
+  const std::string here = folder / "file";
+  EXPECT_TRUE(same_file(here, folder / "below" / ".." / "file")) << "before it exists";
+  ASSERT_TRUE(write_file_atomically(here, "x"));
+  std::filesystem::create_symlink("file", folder / "link");
+  std::filesystem::create_hard_link(here, folder / "other");
+  for (const char* name : {"link", "other", "./file"}) EXPECT_TRUE(same_file(here, folder / name));
+  EXPECT_FALSE(same_file(here, folder / "third"));
+  EXPECT_FALSE(same_file("/dev/null", "/dev/null")) << "nothing to lose";
   std::filesystem::remove_all(folder);
 }
 

@@ -3,6 +3,7 @@ import csv
 import html.parser
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -87,6 +88,60 @@ def test_csv_has_every_request_once(experiment, tmp_path):
         assert row["end"] == "completed"
         times = [float(row[key]) for key in ("arrival_s", "dispatched_s", "admitted_s", "first_token_s", "finished_s")]
         assert times == sorted(times)
+
+
+def test_csv_goes_through_a_link_and_into_a_pipe(experiment, tmp_path):
+    (tmp_path / "there").mkdir()
+    for link, target in (("dangling", "there/new.csv"), ("link", "there/old.csv")):
+        (tmp_path / link).symlink_to(target)
+    (tmp_path / "there" / "old.csv").write_text("old")
+    for link in ("dangling", "link"):
+        assert simulate(experiment, "--csv", tmp_path / link).returncode == 0
+        assert (tmp_path / link).is_symlink()
+    whole = (tmp_path / "there" / "new.csv").read_bytes()
+    assert whole.count(b"\n") == 4 * 2 * 400 + 1 and (tmp_path / "there" / "old.csv").read_bytes() == whole
+    assert sorted(os.listdir(tmp_path / "there")) == ["new.csv", "old.csv"]
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-pipe").symlink_to("pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
+        assert simulate(experiment, "--csv", tmp_path / "to-pipe").returncode == 0
+        assert reader.communicate()[0] == whole
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "to-pipe").is_symlink()
+
+
+def test_csv_on_standard_output_comes_before_the_text(experiment, tmp_path):
+    # The way of /dev/stdout, which is such a link, without touching the machine's own.
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    with open(tmp_path / "both", "wb") as both:
+        done = subprocess.run([BIN, "simulate", experiment, "--csv", tmp_path / "stdout"], stdout=both, timeout=120)
+    assert done.returncode == 0 and (tmp_path / "stdout").is_symlink()
+    text = (tmp_path / "both").read_text()
+    assert text.startswith("policy.name,workload.load,seed,id,") and text.index("completed") < text.index("per token")
+
+
+def test_no_output_takes_the_place_of_another_or_of_an_input(experiment, tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text('{"arrival_s": 0, "prompt_tokens": 5, "output_tokens": 7}\n')
+    twin = tmp_path / "twin"
+    assert "--html: " in refused(simulate(experiment, "--csv", twin, "--html", f"{tmp_path}/./twin"))
+    assert not twin.exists()
+    twin.symlink_to(experiment)
+    for flag in ("--csv", "--html"):
+        for path in (experiment, twin):
+            before = pathlib.Path(experiment).read_bytes()
+            assert "is read from" in refused(simulate(experiment, flag, path))
+            assert pathlib.Path(experiment).read_bytes() == before
+        assert "is read from" in refused(simulate("--trace", trace, flag, trace))
+    for command in (["evaluate", trace, "--html", trace], ["fit", trace, "--plot", "a", "--out", trace],
+                    ["load", "--requests", trace, "--url", "http://127.0.0.1:1", "--csv", trace]):
+        done = subprocess.run([BIN, *map(str, command)], capture_output=True, timeout=60)
+        assert done.returncode == 2 and trace.read_text().startswith('{"arrival_s"'), (command, done.stderr)
+
+
+def test_an_empty_value_is_not_one_left_out(experiment):
+    for flag in ("--csv", "--html", "--seed", "--seeds", "--policy"):
+        done = simulate(experiment, flag, "")
+        assert done.returncode == 2 and b"is empty" in done.stderr, (flag, done.stderr)
 
 
 def test_page_is_well_formed_and_offline(experiment, tmp_path):

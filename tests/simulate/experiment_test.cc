@@ -248,6 +248,82 @@ TEST(Experiment, RefusesGridsAndTextsThatAreTooLarge) {
   EXPECT_THAT(refused(std::string(kExperimentBytesMax + 1, ' ')), HasSubstr("longer than"));
 }
 
+TEST(Experiment, RefusesNamesThatDoNotShowAsTheyAre) {
+  const std::string base(kBase);
+  EXPECT_THAT(refused(base + "name: \"\xff\xfe\"\n"), HasSubstr("name: "));
+  EXPECT_THAT(refused(base + "arms: {\"\xff\": {}}\n"), HasSubstr("UTF-8"));
+  EXPECT_THAT(refused(base + "  classes: {\"a\xff\": {}}\n"), HasSubstr("UTF-8"));
+  for (const char* unseen : {"\u202e", "\u2066", "\u200b", "\u200f", "\ufeff", "\u009b"}) {
+    EXPECT_THAT(refused(base + "arms: {a" + unseen + ": {}}\n"), HasSubstr("does not show"));
+    EXPECT_THAT(refused(base + "name: a" + unseen + "b\n"), HasSubstr("does not show"));
+    EXPECT_THAT(refused(base + "  classes: {a: {tenant: b" + unseen + "b}}\n"),
+                HasSubstr("does not show"));
+  }
+  EXPECT_EQ(parsed(base + "name: é 日本\n").name, "é 日本");
+}
+
+TEST(Experiment, NoTwoColumnsHaveOneName) {
+  const std::string base(kBase);
+  EXPECT_THAT(refused(base + "arms: {a: {}}\ngrid: {arm: {b: {}}}\n"),
+              HasSubstr("another dimension"));
+  for (const char* name : {"seed", "id", "tenant", "predicted_median"}) {
+    EXPECT_THAT(refused(base + "grid: {" + name + ": {b: {}}}\n"), HasSubstr("a column of --csv"));
+  }
+}
+
+TEST(Experiment, NoKeyIsSetByTwoDimensions) {
+  const std::string base(kBase);
+  for (const char* arm : {"policy.name: tie", "policy: {name: tie}"}) {
+    EXPECT_THAT(refused(base + "arms: {a: {" + arm + "}}\ngrid: {policy.name: [fcfs, tie]}\n"),
+                HasSubstr("sets \"policy.name\", as \"policy.name\" does"));
+  }
+  parsed(base + "arms: {a: {policy.decay: 0.5}}\ngrid: {policy.name: [fcfs, tie]}\n");
+}
+
+TEST(Experiment, AListBelowANestedKeyOfTheGridIsToldHowToBeWritten) {
+  EXPECT_THAT(refused(std::string(kBase) + "grid: {workload: {rate: [10, 20]}}\n"),
+              HasSubstr("to vary a key write it dotted"));
+}
+
+TEST(Experiment, MessagesHaveNoMarkup) {
+  const std::string message = refused(std::string(kBase) + "policy: {name: }\n");
+  EXPECT_THAT(message, HasSubstr("give a fcfs | "));
+  EXPECT_EQ(message.find('\\'), std::string::npos);
+}
+
+TEST(Experiment, AnEmptyListGivenBesideTheFileIsNoValue) {
+  const std::vector<Override> empty = {{"workload.trace.files", "[]", "--set"}};
+  const auto experiment = parse_experiment(kBase, "x.yaml", empty);
+  ASSERT_FALSE(experiment.has_value());
+  EXPECT_THAT(experiment.error().message, HasSubstr("--set: \"[]\" is no value"));
+}
+
+TEST(Experiment, TakesTheEndsOfTheRangesThatItDocuments) {
+  const std::string base(kBase);
+  for (const char* end :
+       {"predictor: {kind: noisy-law, nu_error: 5}", "predictor: {kind: noisy-law, nu: 0.5}",
+        "predictor: {kind: noisy-law, log_sd: 10}", "policy: {name: tie, beta_bucket: 0.001}",
+        "policy: {name: mlfq, mlfq_growth: 1.1}", "policy: {name: ssjf, ssjf_token_time: 1us}",
+        "fleet: {engine: {kv_blocks: 1000000000000}}"}) {
+    parsed(base + end + "\n");
+  }
+  // The message is the range's own, with its key, not a later check's.
+  for (const auto& [key, beyond] : std::vector<std::pair<std::string, std::string>>{
+           {"predictor.nu_error", "5.1"},
+           {"predictor.nu", "0.4"},
+           {"predictor.log_sd", "11"},
+           {"policy.beta_bucket", "0.0009"},
+           {"policy.mlfq_growth", "1"},
+           {"policy.ssjf_token_time", "0"},
+           {"fleet.engine.kv_blocks", "1000000000001"}}) {
+    EXPECT_THAT(refused(base + key.substr(0, key.find('.')) + ": {" +
+                        (key.starts_with("fleet") ? "engine: {kv_blocks: " + beyond + "}"
+                                                  : key.substr(key.find('.') + 1) + ": " + beyond) +
+                        "}\n"),
+                HasSubstr(key + ": \"" + beyond + "\" is not a"));
+  }
+}
+
 TEST(Experiment, OverridesReplaceTheFilesSettingsAndGrid) {
   const std::vector<Override> given = {{"workload.rate", "3", "--rate"},
                                        {"grid.policy.name", "[mean, tie]", "--policy"}};

@@ -32,8 +32,8 @@ std::string quoted(std::string_view text, std::size_t max_bytes = 64);
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
 /// Replaces a file so that a reader, or a crash, sees the old bytes or the new ones, never a mix:
-/// a temporary file in the same folder, fsync, rename, fsync of the folder. A device or a pipe is
-/// written into instead.
+/// a temporary file in the same folder, fsync, rename, fsync of the folder. A symbolic link is
+/// followed; a device or a pipe is written into instead (core/write_target.h).
 Result<void> write_file_atomically(const std::string& path, std::string_view bytes);
 
 }  // namespace tailrace::core

@@ -65,7 +65,8 @@ struct Experiment {
   Slo slo;
   /// Cells that differ in this dimension alone are compared with the one that has the baseline.
   std::optional<std::size_t> compared;
-  std::size_t baseline = 0;  ///< a label of `compared`
+  std::size_t baseline = 0;         ///< a label of `compared`
+  std::vector<std::string> inputs;  ///< paths of the files that it is made from, as far as named
 
   /// "policy.name tie, workload.load 1.5"; without dimensions the experiment's name.
   std::string label(const Cell& cell) const;

@@ -7,7 +7,9 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "tailrace/core/write_target.h"
 #include "tailrace/simulate/experiment_run.h"
 
 namespace tailrace::simulate {
@@ -18,16 +20,20 @@ class RequestCsv final : public RequestLog {
   static Result<std::unique_ptr<RequestCsv>> open(const std::string& path,
                                                   const Experiment& experiment);
   ~RequestCsv() override;
+  /// Names of the columns after the dimensions', with commas between them.
+  static std::string_view columns();
 
   Result<std::unique_ptr<Part>> begin(std::size_t cell, std::uint64_t seed) override;
   Result<void> end(std::unique_ptr<Part> part) override;
-  /// Gives the file its name, in the place of one that had it. Errors: kUnavailable.
+  /// Gives the file its name, in the place of one that had it; a link is followed, a pipe or a
+  /// device written into. Errors: kUnavailable.
   Result<void> commit();
 
  private:
-  RequestCsv(std::string path, const Experiment& experiment, int file);
+  RequestCsv(core::WriteTarget target, std::string folder, const Experiment& experiment, int file);
 
-  std::string path_;
+  core::WriteTarget target_;
+  std::string folder_;  ///< of files without a name
   const Experiment& experiment_;
   int file_;
 };
