@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kBuffer = 64 * 1024;
 constexpr std::string_view kColumns =
     "seed,id,end,arrival_s,dispatched_s,admitted_s,first_token_s,finished_s,prompt_tokens,"
-    "cached_tokens,output_tokens,cap,engine,preemptions,tenant,predicted_median\n";
+    "cached_tokens,output_tokens,cap,engine_index,preemptions,tenant,predicted_median\n";
 
 tl::unexpected<Error> failed(const std::string& path, std::string_view what) {
   return fail(
