@@ -80,7 +80,8 @@ bool same_file(const std::string& a, const std::string& b) {
   const auto second = write_target(b);
   if (!first || !second || first->in_place || second->in_place) return false;
   std::error_code error;
-  return fs::weakly_canonical(first->path, error) == fs::weakly_canonical(second->path, error);
+  return fs::weakly_canonical(fs::absolute(first->path, error), error) ==
+         fs::weakly_canonical(fs::absolute(second->path, error), error);
 }
 
 }  // namespace tailrace::core

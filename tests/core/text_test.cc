@@ -83,6 +83,7 @@ TEST(Text, KnowsOneFileUnderTwoNames) {
   std::filesystem::create_hard_link(here, folder / "other");
   for (const char* name : {"link", "other", "./file"}) EXPECT_TRUE(same_file(here, folder / name));
   EXPECT_FALSE(same_file(here, folder / "third"));
+  EXPECT_TRUE(same_file("no-such-file", "./no-such-file"));
   EXPECT_FALSE(same_file("/dev/null", "/dev/null")) << "nothing to lose";
   std::filesystem::remove_all(folder);
 }
