@@ -477,9 +477,10 @@ Error with_flags(Error error, std::string_view origin, std::span<const Override>
 
 /// No output may be written over what a cell reads.
 void note_inputs(Experiment& experiment, const Settings& settings) {
-  std::vector<std::string> named = settings.trace.paths;
-  named.push_back(settings.servegen.arrivals);
-  named.push_back(settings.servegen.lengths);
+  const WorkloadSpec& workload = settings.spec.workload;
+  std::vector<std::string> named;
+  if (workload.trace) named = workload.trace->paths;
+  if (workload.servegen) named = {workload.servegen->arrivals, workload.servegen->lengths};
   if (!settings.profile.empty()) {
     named.push_back(settings.profile.starts_with('/') ? settings.profile
                                                       : *settings.folder + "/" + settings.profile);
@@ -660,10 +661,8 @@ Result<Experiment> load_experiment(const std::string& path, std::span<const Over
         ErrorCode::kInvalidArgument,
         fmt::format("{}: looks like a trace, not like an experiment; give it by --trace", path));
   }
-}
-
-if (experiment) experiment->inputs.push_back(path);
-return experiment;
+  if (experiment) experiment->inputs.push_back(path);
+  return experiment;
 }
 
 }  // namespace tailrace::simulate
