@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "simulate/experiment_grid.h"
 #include "simulate/experiment_names.h"
 #include "simulate/experiment_schema.h"
 #include "simulate/experiment_tree.h"
@@ -20,32 +21,7 @@ using core::Problems;
 using core::YamlNode;
 using Kind = YamlNode::Kind;
 
-constexpr std::size_t kDimensionsMax = 8;
-constexpr std::size_t kLabelsMax = 500;
 constexpr std::int64_t kSeedCountMax = 1000;
-constexpr std::size_t kLabelBytesMax = 64;
-/// What cannot vary from cell to cell.
-constexpr std::array<std::string_view, 8> kShared = {"name",     "seeds", "warm_up", "compare",
-                                                     "baseline", "slo",   "arms",    "grid"};
-
-/// A dimension as the file has it: what each label changes.
-struct Axis {
-  std::string name;
-  struct Value {
-    std::string label;
-    std::vector<std::pair<std::string, YamlNode>> changes;
-  };
-  std::vector<Value> values;
-};
-
-std::string label_of(const YamlNode& node) {
-  if (node.kind == Kind::kList) {
-    std::vector<std::string> items;
-    for (const YamlNode& item : node.items) items.push_back(label_of(item));
-    return core::join_words(items, "+");
-  }
-  return std::string(core::utf8_prefix(node.text, kLabelBytesMax));
-}
 
 /// `seeds: 10` stands for 1 to 10.
 void expand_seeds(YamlNode& root, Problems& problems) {
@@ -66,142 +42,6 @@ void expand_seeds(YamlNode& root, Problems& problems) {
     node->items.push_back({Kind::kScalar, line, std::to_string(i), {}, {}});
   }
 }
-
-class GridReader {
- public:
-  explicit GridReader(Problems& problems) : problems_(problems) {}
-
-  std::vector<Axis> axes;
-
-  void read(const YamlNode& grid, const YamlNode& arms) {
-    if (present(grid, "grid")) {
-      for (const auto& [key, node] : grid.members) add_key(key, node);
-    }
-    if (present(arms, "arms")) add_arms("arm", "arms", arms);
-  }
-
- private:
-  bool present(const YamlNode& node, const std::string& path) {
-    if (node.kind == Kind::kNull) return false;
-    if (node.kind == Kind::kMap) return true;
-    problems_.remember_line(path, node.line);
-    problems_.add(path, "must be a mapping, such as " +
-                            std::string(path == "grid" ? "{workload.load: [0.5, 1.5]}"
-                                                       : "{NAME: {policy.name: tie}}"));
-    return false;
-  }
-
-  void add_key(const std::string& key, const YamlNode& node) {
-    const std::string path = "grid." + key;
-    problems_.remember_line(path, node.line);
-    if (node.kind == Kind::kMap) return add_arms(key, path, node);
-    if (node.kind != Kind::kList || node.items.empty()) {
-      problems_.add(path, "must be a list of values, such as [0.5, 1, 1.5], or named settings");
-      return;
-    }
-    Axis axis{key, {}};
-    for (const YamlNode& item : node.items) axis.values.push_back({label_of(item), {{key, item}}});
-    add(std::move(axis), path);
-  }
-
-  void add_arms(const std::string& name, const std::string& path, const YamlNode& node) {
-    Axis axis{name, {}};
-    for (const auto& [label, settings] : node.members) {
-      const std::string at = fmt::format("{}.{}", path, label);
-      problems_.remember_line(at, settings.line);
-      if (settings.kind != Kind::kMap && settings.kind != Kind::kNull) {
-        problems_.add(
-            at, settings.kind == Kind::kList
-                    ? fmt::format("is a list; to vary a key write it dotted, such as {}.{}: [1, 2]",
-                                  core::quoted(name), label)
-                    : "must be a mapping from keys to values, such as {policy.name: tie}");
-        continue;
-      }
-      Axis::Value value{std::string(core::utf8_prefix(label, kLabelBytesMax)), {}};
-      for (const auto& [key, change] : settings.members) value.changes.emplace_back(key, change);
-      axis.values.push_back(std::move(value));
-    }
-    problems_.remember_line(path, node.line);
-    if (node.members.empty()) {
-      problems_.add(path, "names no arm; give at least one");
-      return;
-    }
-    add(std::move(axis), path);
-  }
-
-  void add(Axis axis, const std::string& path) {
-    for (const auto& value : axis.values) {
-      for (const auto& [key, change] : value.changes) {
-        const std::string_view root = std::string_view(key).substr(0, key.find('.'));
-        if (std::find(kShared.begin(), kShared.end(), root) != kShared.end()) {
-          problems_.remember_line(path, change.line);
-          problems_.add(path, fmt::format("{} is one for the whole experiment; set it at the top",
-                                          core::quoted(root)));
-          return;
-        }
-      }
-    }
-    if (!may_be_named(axis, path) || !sets_its_own_keys(axis, path)) return;
-    std::set<std::string_view> labels;
-    for (const auto& value : axis.values) {
-      if (!labels.insert(value.label).second) {
-        problems_.add(path, fmt::format("has {} twice; keep one", core::quoted(value.label)));
-        return;
-      }
-    }
-    if (axis.values.size() > kLabelsMax) {
-      problems_.add(path, fmt::format("has {} values, more than {}; make it smaller",
-                                      axis.values.size(), kLabelsMax));
-      return;
-    }
-    if (axes.size() == kDimensionsMax) {
-      problems_.add(path, fmt::format("is one of more than {} that vary", kDimensionsMax));
-      return;
-    }
-    axes.push_back(std::move(axis));
-  }
-
-  bool may_be_named(const Axis& axis, const std::string& path) {
-    if (const auto fault = name_fault(axis.name); !fault.empty()) {
-      problems_.add(path, fmt::format("{} {}", core::quoted(axis.name), fault));
-      return false;
-    }
-    for (const auto& value : axis.values) {
-      if (const auto fault = name_fault(value.label); !fault.empty()) {
-        problems_.add(path, fmt::format("{} {}", core::quoted(value.label), fault));
-        return false;
-      }
-    }
-    const bool twice = std::any_of(axes.begin(), axes.end(),
-                                   [&](const Axis& other) { return other.name == axis.name; });
-    if (twice || is_column(axis.name)) {
-      problems_.add(path,
-                    fmt::format("{} is the name of {}; choose another", core::quoted(axis.name),
-                                twice ? "another dimension" : "a column of --csv"));
-    }
-    return !twice && !is_column(axis.name);
-  }
-
-  /// No key may be set by two dimensions: which of them would a cell's label tell?
-  bool sets_its_own_keys(const Axis& axis, const std::string& path) {
-    std::set<std::string> mine;
-    for (const auto& value : axis.values) {
-      for (const auto& [key, change] : value.changes) leaves(key, change, mine);
-    }
-    for (const std::string& key : mine) {
-      if (const auto other = keys_.find(key); other != keys_.end()) {
-        problems_.add(path, fmt::format("sets {}, as {} does; keep it in one of them",
-                                        core::quoted(key), core::quoted(other->second)));
-        return false;
-      }
-    }
-    for (const std::string& key : mine) keys_[key] = axis.name;
-    return true;
-  }
-
-  Problems& problems_;
-  std::map<std::string, std::string> keys_;  ///< what a dimension sets: its name
-};
 
 /// Puts what the file says together, and says what no single key can tell.
 class Assembly {
@@ -519,8 +359,7 @@ Result<YamlNode> base_tree(std::string_view text, std::string_view origin,
     const Override& given = overrides[i];
     auto value = core::parse_yaml(given.value);
     if (value) set_line(*value, kOverrideLine + static_cast<int>(i));
-    if (!value || value->kind == Kind::kNull ||
-        (value->kind == Kind::kList && value->items.empty())) {
+    if (!value || value->kind == Kind::kNull) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("{}: {} is no value", given.origin, core::quoted(given.value)));
     }
@@ -578,14 +417,13 @@ Result<Experiment> read_experiment(std::string_view text, std::string_view origi
   if (!tree) return fail(tree.error());
   Problems problems(origin);
   expand_seeds(*tree, problems);
-  GridReader grid(problems);
   const YamlNode grid_node = take(*tree, "grid");
   const YamlNode arms_node = take(*tree, "arms");
-  grid.read(grid_node, arms_node);
+  const std::vector<Axis> axes = read_grid(grid_node, arms_node, problems);
   if (!problems.none()) return fail(problems.error());
 
   double product = 1;
-  for (const Axis& axis : grid.axes) product *= static_cast<double>(axis.values.size());
+  for (const Axis& axis : axes) product *= static_cast<double>(axis.values.size());
   if (product > static_cast<double>(kCellsMax)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: grid: {:.0f} combinations, more than {}; make it smaller or split "
@@ -595,7 +433,7 @@ Result<Experiment> read_experiment(std::string_view text, std::string_view origi
 
   const auto cells = static_cast<std::size_t>(product);
   Experiment experiment;
-  for (const Axis& axis : grid.axes) {
+  for (const Axis& axis : axes) {
     Dimension dimension{axis.name, {}};
     for (const auto& value : axis.values) dimension.labels.push_back(value.label);
     experiment.dimensions.push_back(std::move(dimension));
@@ -603,14 +441,14 @@ Result<Experiment> read_experiment(std::string_view text, std::string_view origi
   Settings shared;
   for (std::size_t i = 0; i < cells; ++i) {
     YamlNode cell_tree = *tree;
-    std::vector<std::size_t> labels(grid.axes.size());
+    std::vector<std::size_t> labels(axes.size());
     std::size_t rest = i;
-    for (std::size_t d = grid.axes.size(); d-- > 0;) {
-      labels[d] = rest % grid.axes[d].values.size();
-      rest /= grid.axes[d].values.size();
+    for (std::size_t d = axes.size(); d-- > 0;) {
+      labels[d] = rest % axes[d].values.size();
+      rest /= axes[d].values.size();
     }
     for (std::size_t d = 0; d < labels.size(); ++d) {
-      for (const auto& [key, change] : grid.axes[d].values[labels[d]].changes) {
+      for (const auto& [key, change] : axes[d].values[labels[d]].changes) {
         put(cell_tree, key, change);
       }
     }

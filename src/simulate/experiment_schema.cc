@@ -93,7 +93,7 @@ void visit_engine(SchemaVisitor& v, engine::EngineConfig& e) {
   whole("max_batched_tokens", e.max_batched_tokens, 1, 1 << 24,
         "Tokens that one iteration computes.");
   whole("block_tokens", e.block_tokens, 1, 1 << 16, "Tokens of context in a KV block.");
-  whole("kv_blocks", e.kv_blocks, 2, std::int64_t{1} << 40, "KV blocks in memory.");
+  whole("kv_blocks", e.kv_blocks, 2, 1'000'000'000'000, "KV blocks in memory.");
   Field kv_tokens;  // what many look for
   kv_tokens.name = "kv_tokens";
   kv_tokens.assign = [](std::string_view) -> Result<void> {
