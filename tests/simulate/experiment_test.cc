@@ -295,7 +295,8 @@ TEST(Experiment, AnEmptyListGivenBesideTheFileIsNoValue) {
   const std::vector<Override> empty = {{"workload.trace.files", "[]", "--set"}};
   const auto experiment = parse_experiment(kBase, "x.yaml", empty);
   ASSERT_FALSE(experiment.has_value());
-  EXPECT_THAT(experiment.error().message, HasSubstr("--set: workload.trace.files: is empty; name at least one"));
+  EXPECT_THAT(experiment.error().message,
+              HasSubstr("--set: workload.trace.files: is empty; name at least one"));
 }
 
 TEST(Experiment, TakesTheEndsOfTheRangesThatItDocuments) {
