@@ -49,7 +49,8 @@ Result<WriteTarget> write_target(const std::string& path) {
   fs::path at = path;
   for (int links = 0; links < kLinksMax; ++links) {
     // A descriptor looks like a link to a file, but it has a place in that file, which we keep.
-    if ((target.descriptor = own_descriptor(at))) break;
+    target.descriptor = own_descriptor(at);
+    if (target.descriptor) break;
     std::error_code error;
     const fs::path next = fs::read_symlink(at, error);
     if (error) {
