@@ -48,6 +48,7 @@ std::uint64_t affinity(std::uint64_t prefix, std::uint64_t identity) {
 
 std::vector<std::string_view> backend_choice_names() {
   std::vector<std::string_view> names;
+  names.reserve(kNames.size());
   for (const auto& [name, choice] : kNames) names.push_back(name);
   return names;
 }
