@@ -6,6 +6,8 @@
 
 #include "tailrace/core/text.h"
 
+#include "tailrace/core/words.h"
+
 namespace tailrace::core {
 namespace {
 

@@ -1,13 +1,10 @@
 #include "tailrace/core/words.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <utility>
 
 namespace tailrace::core {
-namespace {
 
-/// Levenshtein's: insertions, deletions and changes; O(|a|·|b|).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -20,8 +17,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
-
-}  // namespace
 
 std::optional<std::string_view> nearest_word(std::string_view typed,
                                              const std::vector<std::string_view>& known) {

@@ -7,6 +7,8 @@
 
 #include "gateway/config_schema.h"
 
+#include "tailrace/core/words.h"
+
 namespace tailrace::gateway {
 namespace {
 

@@ -72,9 +72,6 @@ std::string print_duration(Duration value);
 std::string print_bytes(std::size_t value);
 std::string join_words(const std::vector<std::string>& words, std::string_view separator);
 
-/// Levenshtein's: insertions, deletions and changes between two short texts; O(|a|·|b|).
-std::size_t edit_distance(std::string_view a, std::string_view b);
-
 template <class T>
 Field choice_field(std::string name, T& into, std::vector<std::pair<std::string, T>> choices,
                    std::string help) {
