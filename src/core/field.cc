@@ -41,7 +41,7 @@ std::optional<double> parse_with_unit(std::string_view text, const Unit (&units)
 
 template <class T>
 Field whole_number_field(std::string name, std::int64_t low, std::int64_t high, std::string help,
-                         T now, std::function<void(std::int64_t)> set) {
+                         T now, const std::function<void(std::int64_t)>& set) {
   Field field;
   field.name = std::move(name);
   field.type = fmt::format("whole number from {} to {}", low, high);
