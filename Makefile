@@ -8,6 +8,7 @@
 #   make gain       what scheduling by length laws brings, through real sockets (about 8 minutes on an idle machine)
 #   make tie        TIE's evaluation in simulation: each published cell beside ours (about 90 s of CPU on one core)
 #   make beyond     what gittins gains over TIE, and where it does not (about 90 s of CPU on one core)
+#   make accuracy what the capacity analyzer gets right and wrong, into docs/capacity-accuracy.md
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
@@ -22,7 +23,7 @@ CONFORMANCE_RUNS ?= 1000000
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := build
-.PHONY: build test demo bench conformance gain tie beyond lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
+.PHONY: build test demo bench conformance gain tie beyond accuracy lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
 
 setup-core:
 	@tools/setup core
@@ -67,6 +68,11 @@ tie: build
 
 beyond: build
 	@experiments/beyond/run
+
+accuracy: setup-core
+	@cmake --preset release >/dev/null
+	@ninja -C build -j $(JOBS) capacity_accuracy
+	@experiments/capacity/run
 
 lint: setup-core
 	@tools/format --check

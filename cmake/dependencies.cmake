@@ -10,6 +10,7 @@ find_package(fmt REQUIRED)
 find_package(tl-expected QUIET)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 find_package(ZLIB REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 

@@ -1,0 +1,9 @@
+#include "capacity/sections.h"
+
+namespace tailrace::accuracy {
+
+int print_latency(std::FILE*, const Options&) {
+  return 0;
+}
+
+}  // namespace tailrace::accuracy

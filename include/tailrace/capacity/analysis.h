@@ -1,0 +1,56 @@
+// What can each variant of a model take, and is that too little or too much?
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tailrace/capacity/variant.h"
+#include "tailrace/queueing/sizing.h"
+#include "tailrace/tune/estimator.h"
+
+namespace tailrace::capacity {
+
+enum class SloSource { kNone, kExplicit, kInferred, kObserved };
+std::string_view to_string(SloSource source);
+
+struct SloTarget {
+  queueing::Targets targets;
+  SloSource source = SloSource::kNone;
+  std::string reason;  ///< where the numbers come from, for people
+};
+
+/// One variant's part of an analysis. A variant that could not be analysed keeps its place, with
+/// zero capacity and the reason (specification 4.4).
+struct VariantCapacity {
+  std::string name, accelerator;
+  double cost = 10;
+  int gpus_per_replica = 1;
+  Role role = Role::kBoth;
+  std::int64_t current = 0, pending = 0, min = 0;
+  std::optional<std::int64_t> max;
+  double per_replica_per_s = 0;  ///< 0: placeholder
+  double total_per_s = 0;        ///< of current + pending replicas
+  double demand_per_s = 0;       ///< arriving, and what its backlog adds
+  double utilization = 0;
+  std::optional<std::string> failure;  ///< why it is a placeholder
+  tune::ParameterEstimate parameters;
+  std::optional<queueing::Sizing> sizing;
+  std::optional<queueing::Workload> workload;  ///< per replica, of its busy pods
+};
+
+/// Required and spare are never both above 0.
+struct ModelAnalysis {
+  ModelKey key;
+  double priority = 1;
+  bool active = true;                  ///< false: no `default` entry; replicas are held
+  std::optional<std::string> failure;  ///< every variant failed, or no SLO: no decision
+  SloTarget slo;
+  double supply_per_s = 0, demand_per_s = 0;
+  double required_per_s = 0, spare_per_s = 0;
+  std::vector<VariantCapacity> variants;  ///< in the order of the input
+};
+
+}  // namespace tailrace::capacity

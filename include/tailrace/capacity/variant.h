@@ -1,0 +1,56 @@
+// What is a variant, and what did its pods report in one cycle?
+//
+// A variant is one way to serve a model: one deployment on one accelerator with one set of flags.
+// All variants of a model in a namespace serve the same traffic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tailrace/tune/observation.h"
+
+namespace tailrace::capacity {
+
+struct ModelKey {
+  std::string ns, model;
+
+  std::string text() const { return ns + "/" + model; }
+  friend auto operator<=>(const ModelKey&, const ModelKey&) = default;
+};
+
+enum class Role { kBoth, kPrefill, kDecode };
+
+struct Variant {
+  ModelKey key;
+  std::string name;
+  std::string accelerator;
+  std::string fingerprint;  ///< of image, flags and hardware: parameters are of this, not of a name
+  double cost = 10;         ///< of one replica, in the operator's own unit
+  int gpus_per_replica = 1;
+  std::int64_t current = 0;  ///< replicas that serve
+  std::int64_t pending = 0;  ///< replicas on their way, not in `current`
+  std::int64_t min = 0;
+  std::optional<std::int64_t> max;
+  Role role = Role::kBoth;
+  queueing::ServiceLimits limits;
+  double knee_tokens = 0;
+  /// When replicas were last added, on the time line of the observations: fresh ones warm up.
+  std::optional<double> scaled_up_at_s;
+  std::vector<tune::Observation> pods;
+};
+
+/// Requests that wait where no engine sees them: the gateway's queue for this model.
+struct Backlog {
+  double requests = 0;
+};
+
+struct ModelState {
+  ModelKey key;
+  double priority = 1;
+  std::optional<Backlog> gateway;  ///< empty: unknown
+  std::vector<Variant> variants;
+};
+
+}  // namespace tailrace::capacity

@@ -1,0 +1,43 @@
+#include "tailrace/tune/estimator.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "tailrace/core/text.h"
+#include "tune/estimators.h"
+
+namespace tailrace::tune {
+
+std::string_view to_string(EstimatorKind kind) {
+  return kind == EstimatorKind::kKalman ? "kalman" : "windowed";
+}
+
+Result<EstimatorKind> parse_estimator(std::string_view text) {
+  for (const auto kind : {EstimatorKind::kKalman, EstimatorKind::kWindowed}) {
+    if (to_string(kind) == text) return kind;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} is no estimator; use kalman or windowed", core::quoted(text)));
+}
+
+Result<void> TuneConfig::check() const {
+  queueing::ServiceModel model;
+  model.iteration = {.alpha_ms = 1, .knee_tokens = knee_tokens};
+  model.limits = limits;
+  if (const auto ok = model.check(); !ok) return ok;
+  for (const auto& [name, value] : {std::pair{"ttft", ttft_ms}, std::pair{"itl", itl_ms}}) {
+    if (value >= 0 && std::isfinite(value)) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {} is not a number of milliseconds of at least 0; 0 is no target",
+                            name, value));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Estimator>> make_estimator(const TuneConfig& config) {
+  if (const auto ok = config.check(); !ok) return fail(ok.error());
+  return config.estimator == EstimatorKind::kKalman ? make_kalman(config) : make_windowed(config);
+}
+
+}  // namespace tailrace::tune
