@@ -115,7 +115,7 @@ Result<void> ServiceModel::check() const {
                    within("gamma", iteration.gamma_ms, 0, kMillisMax),
                    within("knee-tokens", iteration.knee_tokens, 0, kTokensMax),
                    within("per-request", iteration.per_request_ms, 0, kMillisMax)});
-  if (!numbers) return numbers;
+  if (!numbers) return fail(numbers.error());
   if (iteration.alpha_ms + iteration.beta_ms + iteration.gamma_ms <= 0) {
     return fail(ErrorCode::kInvalidArgument,
                 "alpha: alpha, beta and gamma are all 0; an iteration takes time, so give at "
@@ -135,10 +135,10 @@ Result<void> ServiceModel::check() const {
 
 Result<void> check(const Workload& w) {
   const auto numbers = first_error(
-      {within("rate", w.rate_per_s, 0, 1e9), within("input", w.input_mean, 0, kTokensMax),
+      {within("rate", w.rate_per_s, 0, kRateMax), within("input", w.input_mean, 0, kTokensMax),
        within("output", w.output_mean, 1, kTokensMax), within("prefix-hit", w.prefix_hit, 0, 1),
        within("cross-moment", w.cross_moment, 0, 1e18)});
-  if (!numbers) return numbers;
+  if (!numbers) return fail(numbers.error());
   return first_error(
       {second_moment("input second moment", w.input_mean, w.input_second_moment),
        second_moment("output second moment", w.output_mean, w.output_second_moment)});
