@@ -1,95 +1,129 @@
-// Processor sharing with second moments, a residual iteration and a prefill burst.
+// Iterations and occupancy as a Poisson autoregression: exact first and second moments while no
+// limit binds; beyond the batch a birth-death chain with the same mean and variance.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "queueing/modes.h"
+#include "queueing/service_point.h"
 
 namespace tailrace::queueing {
 namespace {
 
-/// What one request costs, averaged over requests. Milliseconds.
-struct Work {
-  double iterations, decodes, prefill, prefill_second, per_decode, per_iteration;
+/// An engine's iteration lasts a nanosecond at least.
+constexpr double kLeastIterationMs = 1e-6;
+
+/// Second moments of an iteration T that begins with k prefilling and d decoding, n = k + d.
+/// Variances and covariances are per unit of rate, so that they have a limit at rate 0.
+struct Spread {
+  double n_var = 0, t_var = 0, tn_cov = 0, next_cov = 0;
 };
 
-Work work_of(const ServiceModel& model, const Workload& w) {
-  const IterationModel& m = model.iteration;
-  const double extra = model.iterations == Iterations::kOutputPlusOne ? 1 : 0;
-  Work work{};
-  work.iterations = w.output_mean + extra;
-  work.decodes = work.iterations - 1;
-  // Moments of the number of decode steps D = o − 1 + extra.
-  const double shift = extra - 1;
-  const double d_second = w.output_second_moment + 2 * shift * w.output_mean + shift * shift;
-  const double d_input = w.cross_moment + shift * w.input_mean;
-  const double per_token = m.beta_ms * (1 - w.prefix_hit) + m.gamma_ms;
-  work.prefill = per_token * w.input_mean;
-  work.prefill_second = per_token * per_token * w.input_second_moment;
-  const double decode =
-      m.beta_ms * work.decodes + m.gamma_ms * (d_input + (d_second + work.decodes) / 2);
-  work.per_decode = decode / work.iterations;
-  work.per_iteration = (work.prefill + decode) / work.iterations;
-  return work;
+/// The next iteration's prefills are Poisson with mean rate · T, and each of n goes on with
+/// probability 1 − 1/iterations: three linear equations for Var k, Var d and Cov(k, d).
+Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate) {
+  const double p = at.slopes.prefill, w = at.slopes.decode;
+  const double go_on = 1 - 1 / work.iterations;
+  const double k = at.iteration;
+  const double n = work.iterations * k;
+  const double burst = k * at.slopes.prefill_var;
+  std::array<std::array<double, 4>, 3> a{
+      {{1 - rate * rate * p * p, -rate * rate * w * w, -2 * rate * rate * p * w,
+        k + rate * rate * burst},
+       {-go_on * go_on, 1 - go_on * go_on, -2 * go_on * go_on, go_on * (1 - go_on) * n},
+       {-rate * go_on * p, -rate * go_on * w, 1 - rate * go_on * (p + w), 0}}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 3; j > i; --j) a[i][j] /= a[i][i];
+    for (std::size_t row = 0; row < 3; ++row) {
+      if (row == i) continue;
+      for (std::size_t j = i + 1; j < 4; ++j) a[row][j] -= a[row][i] * a[i][j];
+    }
+  }
+  const double k_var = a[0][3], d_var = a[1][3], kd_cov = a[2][3];
+  Spread out;
+  out.n_var = k_var + d_var + 2 * kd_cov;
+  out.t_var = p * p * k_var + w * w * d_var + 2 * p * w * kd_cov + burst;
+  out.tn_cov = p * k_var + w * d_var + (p + w) * kd_cov;
+  out.next_cov = p * rate * out.t_var + w * go_on * out.tn_cov;
+  return out;
+}
+
+/// A birth-death chain whose step from n − 1 to n has ratio r + a/n up to `slots`, then `beyond`.
+struct Occupancy {
+  double idle = 1;     ///< P(n = 0)
+  double full = 0;     ///< P(n ≥ slots)
+  double waiting = 0;  ///< mean number beyond the slots
+  double mean = 0;     ///< of min(n, slots)
+};
+
+Occupancy occupancy(double mode, double variance, double slots, double beyond) {
+  // Mode and variance of the negative binomial with these ratios.
+  const double r = variance > 0 ? std::max(0.0, 1 - mode / variance) : 0;
+  const double a = mode * (1 - r);
+  double p = 1, sum = 1, first = 0;
+  const double whole = std::floor(slots);
+  bool reached = true;
+  for (double n = 1; n <= whole; ++n) {
+    p *= r + a / n;
+    sum += p;
+    first += n * p;
+    if (p < 1e-15 * sum && n > mode) {
+      reached = false;
+      break;
+    }
+  }
+  Occupancy out;
+  if (reached) {
+    const double part = slots - whole;
+    if (part > 0) {
+      p *= std::pow(r + a / (whole + 1), part);
+      sum += part * p;
+      first += part * p * slots;
+    }
+    const double tail = p * beyond / (1 - beyond);
+    sum += tail;
+    first += slots * tail;
+    out.full = (p + tail) / sum;
+    out.waiting = tail / (1 - beyond) / sum;
+  }
+  out.idle = 1 / sum;
+  out.mean = first / sum;
+  return out;
 }
 
 }  // namespace
 
 Latency corrected(const ServiceModel& model, const Workload& w, Detail) {
-  const Work work = work_of(model, w);
-  const double alpha = model.iteration.alpha_ms;
+  const RequestWork work = work_of(model, w);
   const double lambda = w.rate_per_s * 1e-3;
-  const std::int64_t batch = model.limits.max_num_seqs;
-  const auto full = static_cast<double>(batch);
-  const auto iteration = [&](double n) { return alpha + n * work.per_iteration; };
-
+  IterationModel iteration = model.iteration;
+  iteration.alpha_ms = std::max(iteration.alpha_ms, kLeastIterationMs);
+  const RateLimit limit = rate_limit(iteration, model.limits, work);
   Latency out;
-  out.delta_ms = work.per_iteration;
-  out.rho = lambda * work.iterations * work.per_iteration;
-  out.max_rate_per_s = 1e3 * full / (work.iterations * iteration(full));
-  out.binding = Binding::kSequences;
-  out.stable = w.rate_per_s < out.max_rate_per_s;
+  out.max_rate_per_s = limit.per_ms * 1e3;
+  out.binding = limit.binding;
+  const double share = lambda / limit.per_ms;
+  const OperatingPoint at = operating_point(iteration, work, share < 1 ? lambda : 0);
+  out.delta_ms = (at.slopes.prefill + work.decodes * at.slopes.decode) / work.iterations;
+  out.rho = lambda * work.iterations * out.delta_ms;
+  out.stable = share < 1;
   if (!out.stable) return out;
-  double p = 1, sum = 1, served = 0, waiting = 0, t0 = 0, t1 = 0, t2 = 0;
-  for (std::int64_t n = 1; n <= batch; ++n) {
-    const auto k = static_cast<double>(n);
-    const double t = iteration(k);
-    p *= lambda * work.iterations * t / k;
-    sum += p;
-    served += k * p;
-    t0 += p / t;
-    t1 += p;
-    t2 += p * (t + lambda * work.prefill_second);
-    if (p < 1e-15 * sum && k > served / sum) break;
-  }
-  // Beyond the batch the chain is geometric.
-  const double ratio = w.rate_per_s / out.max_rate_per_s;
-  const double tail = p * ratio / (1 - ratio);
-  sum += tail;
-  served += full * tail;
-  waiting = tail / (1 - ratio);
-  t0 += tail / iteration(full);
-  t1 += tail;
-  t2 += tail * (iteration(full) + lambda * work.prefill_second);
-  const double busy = t1 / sum;
-  const double mean_t = t1 / t0, second_t = t2 / t0;
-  const double in_batch = served / sum;
-  const double cv2 = std::max(0.0, w.output_second_moment - w.output_mean * w.output_mean) /
-                     (work.iterations * work.iterations);
-  const double wait = waiting / sum / lambda * (1 + cv2) / 2;
-  const double prefill =
-      alpha + in_batch * work.per_decode + work.prefill * (1 + busy * lambda * second_t / mean_t);
-  out.iteration_ms = mean_t;
-  out.wait_ms = wait + busy * second_t / (2 * mean_t);
-  out.ttft_ms = *out.wait_ms + prefill;
-  out.itl_ms =
-      work.decodes > 0 ? std::max(0.0, in_batch / lambda - prefill) / work.decodes : mean_t;
+  const Spread spread = spread_of(at, work, lambda);
+  const double t = at.iteration;
+  const double mode = lambda * work.iterations * t;
+  const Occupancy occupied = occupancy(mode, lambda * spread.n_var, limit.slots, share);
+  const double busy = 1 - occupied.idle;
+  const double wait = lambda > 0 ? occupied.waiting / lambda * (1 + work.length_cv2) / 2 : 0;
+  const double own = t + lambda * spread.next_cov / t + at.slopes.prefill;
+  const double service = work.iterations * t + spread.tn_cov / t;
+  out.iteration_ms = t;
+  out.wait_ms = wait + busy * (t + lambda * spread.t_var / t) / 2;
+  out.ttft_ms = *out.wait_ms + own;
+  out.itl_ms = work.decodes > 0 ? std::max(0.0, service - own) / work.decodes : t;
   out.e2e_ms = *out.ttft_ms + work.decodes * *out.itl_ms;
-  out.concurrency = in_batch;
+  out.concurrency = lambda * service;
   out.throughput_per_s = w.rate_per_s;
-  if (ratio > 0.9) out.out_of_range = OutOfRange::kNearSaturation;
-  if (work.prefill > 0.5 * work.iterations * work.per_iteration) {
-    out.out_of_range = OutOfRange::kPrefillDominated;
-  }
+  if (share > 0.9) out.out_of_range = OutOfRange::kNearSaturation;
   return out;
 }
 

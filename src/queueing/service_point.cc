@@ -1,0 +1,165 @@
+#include "queueing/service_point.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tailrace::queueing {
+namespace {
+
+/// Contexts are held in blocks of this size, the last one half empty.
+constexpr double kBlockTokens = 16;
+
+struct Shortfall {
+  double mean = 0;   ///< E[max(0, s)]
+  double share = 0;  ///< P(s > 0)
+};
+
+/// Of a normal s.
+Shortfall shortfall(double mean, double sd) {
+  if (sd <= 0 || std::abs(mean) > 8 * sd) return mean > 0 ? Shortfall{mean, 1} : Shortfall{};
+  const double z = mean / sd;
+  const double share = 0.5 * std::erfc(-z * M_SQRT1_2);
+  return {mean * share + sd * 0.3989422804014327 * std::exp(-0.5 * z * z), share};
+}
+
+/// What an iteration's tokens lack to the knee: of one as it is, and of one with one more prompt.
+struct KneeGap {
+  Shortfall now, with_one_more;
+};
+
+/// Prompts come Poisson with mean `prefills`: up to kExact of them one by one, more of them
+/// together as a normal.
+KneeGap knee_gap(double knee, const RequestWork& work, double decoding, double prefills) {
+  constexpr int kExact = 4;
+  KneeGap out;
+  const auto add = [&](double share, double prompts, double prompts_var) {
+    const double sd = std::sqrt(decoding + prompts * work.prefill_var +
+                                prompts_var * work.prefill * work.prefill);
+    const double more_sd = std::sqrt(sd * sd + work.prefill_var);
+    const double room = knee - decoding - prompts * work.prefill;
+    const Shortfall now = shortfall(room, sd);
+    const Shortfall more = shortfall(room - work.prefill, more_sd);
+    out.now.mean += share * now.mean;
+    out.now.share += share * now.share;
+    out.with_one_more.mean += share * more.mean;
+    out.with_one_more.share += share * more.share;
+  };
+  double p = std::exp(-prefills);
+  double rest = 1, rest_mean = prefills, rest_square = prefills + prefills * prefills;
+  for (int k = 0; k < kExact; ++k) {
+    if (p > 1e-12) add(p, k, 0);
+    rest -= p;
+    rest_mean -= p * k;
+    rest_square -= p * k * k;
+    p *= prefills / (k + 1);
+  }
+  if (rest > 1e-9) {
+    const double mean = rest_mean / rest;
+    add(rest, mean, std::max(0.0, rest_square / rest - mean * mean));
+  }
+  return out;
+}
+
+}  // namespace
+
+RequestWork work_of(const ServiceModel& model, const Workload& w) {
+  const double extra = model.iterations == Iterations::kOutputPlusOne ? 1 : 0;
+  RequestWork work;
+  work.iterations = w.output_mean + extra;
+  work.decodes = work.iterations - 1;
+  // Moments of the number of decodes D = o − 1 + extra.
+  const double shift = extra - 1;
+  const double d_square =
+      std::max(0.0, w.output_second_moment + 2 * shift * w.output_mean + shift * shift);
+  const double d_input = std::max(0.0, w.cross_moment + shift * w.input_mean);
+  const double computed = 1 - w.prefix_hit;
+  work.prefill = computed * w.input_mean;
+  work.prefill_var =
+      computed * computed * std::max(0.0, w.input_second_moment - w.input_mean * w.input_mean);
+  work.touched = w.input_mean;
+  const double decode_sum = d_input + (d_square + work.decodes) / 2;
+  work.decode_kv = work.decodes > 0 ? decode_sum / work.decodes : 0;
+  work.resident = (w.input_mean + decode_sum) / work.iterations;
+  work.length_cv2 = std::max(0.0, w.output_second_moment - w.output_mean * w.output_mean) /
+                    (work.iterations * work.iterations);
+  return work;
+}
+
+double iteration_ms(const IterationModel& m, const RequestWork& work, double decoding,
+                    double prefills) {
+  const double tokens = decoding + prefills * work.prefill;
+  double above = tokens - m.knee_tokens;
+  if (m.knee_tokens > 0) {
+    above += knee_gap(m.knee_tokens, work, decoding, prefills).now.mean;
+  }
+  return m.alpha_ms + m.beta_ms * std::max(0.0, above) +
+         m.gamma_ms * (decoding * work.decode_kv + prefills * work.touched) +
+         m.per_request_ms * (decoding + prefills);
+}
+
+OperatingPoint operating_point(const IterationModel& m, const RequestWork& work, double rate) {
+  const double prefill_base = m.gamma_ms * work.touched + m.per_request_ms;
+  const double decode_base = m.gamma_ms * work.decode_kv + m.per_request_ms;
+  OperatingPoint out;
+  const double per_token_var = (m.beta_ms + m.gamma_ms) * (m.beta_ms + m.gamma_ms);
+  out.slopes.prefill_var = per_token_var * work.prefill_var;
+  const auto linear_load =
+      rate * (prefill_base + m.beta_ms * work.prefill + work.decodes * (decode_base + m.beta_ms));
+  if (m.knee_tokens <= 0) {
+    out.slopes.prefill = prefill_base + m.beta_ms * work.prefill;
+    out.slopes.decode = decode_base + m.beta_ms;
+    out.iteration = m.alpha_ms / (1 - linear_load);
+    return out;
+  }
+  // The mean iteration is convex in itself, so Newton's steps from below never pass the root.
+  double t = m.alpha_ms;
+  for (int step = 0; step < 50; ++step) {
+    const double decoding = rate * work.decodes * t;
+    const double prefills = rate * t;
+    const KneeGap gap = knee_gap(m.knee_tokens, work, decoding, prefills);
+    const double one_more = work.prefill + gap.with_one_more.mean - gap.now.mean;
+    out.slopes.prefill = prefill_base + m.beta_ms * one_more;
+    out.slopes.decode = decode_base + m.beta_ms * (1 - gap.now.share);
+    const double slope = rate * (out.slopes.prefill + work.decodes * out.slopes.decode);
+    const double above =
+        std::max(0.0, decoding + prefills * work.prefill - m.knee_tokens + gap.now.mean);
+    const double value =
+        m.alpha_ms + m.beta_ms * above + prefill_base * prefills + decode_base * decoding;
+    const double move = (value - t) / std::max(1e-9, 1 - slope);
+    t += move;
+    if (std::abs(move) < 1e-12 * t) break;
+  }
+  out.iteration = t;
+  return out;
+}
+
+RateLimit rate_limit(const IterationModel& m, const ServiceLimits& limits,
+                     const RequestWork& work) {
+  RateLimit out;
+  out.binding = Binding::kSequences;
+  out.slots = static_cast<double>(limits.max_num_seqs);
+  if (limits.kv_tokens > 0) {
+    const double held = work.resident + (kBlockTokens - 1) / 2;
+    const double fit = std::max(1.0, static_cast<double>(limits.kv_tokens) / held);
+    if (fit < out.slots) {
+      out.slots = fit;
+      out.binding = Binding::kKvTokens;
+    }
+  }
+  // Requests that an iteration may finish.
+  double per_iteration = out.slots / work.iterations;
+  if (limits.max_batched_tokens > 0) {
+    const auto budget = static_cast<double>(limits.max_batched_tokens);
+    const double by_budget = budget / (work.prefill + work.decodes);
+    if (by_budget < per_iteration) {
+      per_iteration = by_budget;
+      out.binding = Binding::kTokenBudget;
+    }
+  }
+  const double decoding = per_iteration * work.decodes;
+  out.per_ms = per_iteration / iteration_ms(m, work, decoding, per_iteration);
+  return out;
+}
+
+}  // namespace tailrace::queueing
