@@ -25,7 +25,7 @@ Result<void> TuneConfig::check() const {
   queueing::ServiceModel model;
   model.iteration = {.alpha_ms = 1, .knee_tokens = knee_tokens};
   model.limits = limits;
-  if (const auto ok = model.check(); !ok) return ok;
+  if (auto ok = model.check(); !ok) return ok;
   for (const auto& [name, value] : {std::pair{"ttft", ttft_ms}, std::pair{"itl", itl_ms}}) {
     if (value >= 0 && std::isfinite(value)) continue;
     return fail(ErrorCode::kInvalidArgument,
