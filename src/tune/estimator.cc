@@ -32,6 +32,17 @@ Result<void> TuneConfig::check() const {
                 fmt::format("{}: {} is not a number of milliseconds of at least 0; 0 is no target",
                             name, value));
   }
+  if (!prior) return {};
+  for (const auto& [name, value] : {std::pair{"prior.alpha", prior->values.alpha_ms},
+                                    {"prior.beta", prior->values.beta_ms},
+                                    {"prior.gamma", prior->values.gamma_ms},
+                                    {"prior.log_sd", prior->log_sd}}) {
+    if (value > 0 && std::isfinite(value)) continue;
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: {} is not a number above 0; leave the prior out if nothing is known", name,
+                    value));
+  }
   return {};
 }
 

@@ -22,6 +22,12 @@ std::string_view to_string(EstimatorKind kind);
 /// Errors: kInvalidArgument naming the estimators.
 Result<EstimatorKind> parse_estimator(std::string_view text);
 
+/// What another variant of the same model has taught: a guess for this one.
+struct PriorParameters {
+  queueing::IterationModel values;  ///< alpha, beta and gamma above 0
+  double log_sd = 1;                ///< of each parameter's logarithm, > 0
+};
+
 /// What is known of the variant without learning.
 struct TuneConfig {
   EstimatorKind estimator = EstimatorKind::kWindowed;
@@ -33,6 +39,9 @@ struct TuneConfig {
   /// What the interval of rates is about; without targets, TTFT and ITL as the estimate has them at
   /// 0.8 of its own maximum rate.
   double ttft_ms = 0, itl_ms = 0;
+  /// `windowed`: where it starts, if anything is known. The specification's filter begins with its
+  /// own guess.
+  std::optional<PriorParameters> prior;
 
   /// Errors: kInvalidArgument naming the field, its value and what it may be.
   Result<void> check() const;
