@@ -1,0 +1,163 @@
+#include "tune/kalman_memory.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <simdjson.h>
+
+#include <cmath>
+
+#include "tailrace/core/text.h"
+
+namespace tailrace::tune {
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::size_t kDocumentBytesMax = 64 * 1024;
+constexpr double kTokensMax = 1e9;
+constexpr std::int64_t kRejectedMax = std::int64_t{1} << 53;
+
+namespace dom = simdjson::dom;
+
+tl::unexpected<Error> damaged(std::string_view what) {
+  return fail(ErrorCode::kDataLoss, fmt::format("saved kalman state: {}; start without it", what));
+}
+
+template <std::size_t N>
+std::string list(const std::array<double, N>& numbers) {
+  return fmt::format("[{}]", fmt::join(numbers, ","));
+}
+
+std::optional<double> number_in(const dom::object& object, std::string_view name, double low,
+                                double high) {
+  double value = 0;
+  if (object[name].get(value) != simdjson::SUCCESS) return std::nullopt;
+  if (!(value >= low && value <= high)) return std::nullopt;
+  return value;
+}
+
+/// Exactly N finite numbers.
+template <std::size_t N>
+std::optional<std::array<double, N>> numbers(const dom::array& array) {
+  if (array.size() != N) return std::nullopt;
+  std::array<double, N> out{};
+  std::size_t i = 0;
+  for (const dom::element item : array) {
+    double value = 0;
+    if (item.get(value) != simdjson::SUCCESS || !std::isfinite(value)) return std::nullopt;
+    out[i++] = value;
+  }
+  return out;
+}
+
+/// The list of that name.
+template <std::size_t N>
+std::optional<std::array<double, N>> numbers(const dom::object& object, std::string_view name) {
+  dom::array array;
+  if (object[name].get(array) != simdjson::SUCCESS) return std::nullopt;
+  return numbers<N>(array);
+}
+
+Result<KalmanMemory::Parameters> read_parameters(const dom::object& root) {
+  const auto state = numbers<3>(root, "parameters");
+  if (!state || !((*state)[0] > 0 && (*state)[1] > 0 && (*state)[2] > 0)) {
+    return damaged("`parameters` is no list of three numbers above 0");
+  }
+  const auto uncertainty = numbers<9>(root, "covariance");
+  if (!uncertainty) return damaged("`covariance` is no list of nine numbers");
+  return KalmanMemory::Parameters{*state, *uncertainty};
+}
+
+Result<CycleLengths> read_lengths(const dom::object& root) {
+  dom::object lengths;
+  if (root["lengths"].get(lengths) != simdjson::SUCCESS) return damaged("`lengths` is no object");
+  const auto input = number_in(lengths, "input", 0, kTokensMax);
+  const auto output = number_in(lengths, "output", 1, kTokensMax);
+  const auto input_cv = number_in(lengths, "input_cv", 0, kTokensMax);
+  const auto output_cv = number_in(lengths, "output_cv", 0, kTokensMax);
+  const auto prefix_hit = number_in(lengths, "prefix_hit", 0, 1);
+  if (!input || !output || !input_cv || !output_cv || !prefix_hit) {
+    return damaged("`lengths` lacks a number, or one is out of range");
+  }
+  return CycleLengths{*input, *output, *input_cv, *output_cv, *prefix_hit};
+}
+
+bool is_null(const simdjson::simdjson_result<dom::element>& element) {
+  return element.error() == simdjson::SUCCESS && element.value_unsafe().is_null();
+}
+
+}  // namespace
+
+std::string write_memory(const KalmanMemory& m) {
+  std::string jacobians;
+  for (const auto& jacobian : m.jacobians) {
+    jacobians += (jacobians.empty() ? "" : ",") + list(jacobian);
+  }
+  const auto lengths =
+      m.lengths ? fmt::format(
+                      R"({{"input":{},"output":{},"input_cv":{},"output_cv":{},"prefix_hit":{}}})",
+                      m.lengths->input, m.lengths->output, m.lengths->input_cv,
+                      m.lengths->output_cv, m.lengths->prefix_hit)
+                : "null";
+  return fmt::format(
+      R"({{"estimator":"kalman","version":{},"parameters":{},"covariance":{},"lengths":{},)"
+      R"("jacobians":[{}],"rejected_in_a_row":{}}})",
+      kVersion, m.parameters ? list(m.parameters->state) : "null",
+      m.parameters ? list(m.parameters->uncertainty) : "null", lengths, jacobians,
+      m.rejected_in_a_row);
+}
+
+Result<KalmanMemory> read_memory(std::string_view document) {
+  if (document.size() > kDocumentBytesMax) {
+    return damaged(fmt::format("{} bytes are more than {}", document.size(), kDocumentBytesMax));
+  }
+  dom::parser parser;
+  const simdjson::padded_string padded(document);
+  dom::object root;
+  if (parser.parse(padded).get(root) != simdjson::SUCCESS) return damaged("it is no JSON object");
+  std::string_view estimator;
+  if (root["estimator"].get(estimator) != simdjson::SUCCESS) return damaged("no `estimator`");
+  if (estimator != "kalman") {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("saved state: it is of the estimator {}, not of kalman; start without "
+                            "it, or choose that estimator",
+                            core::quoted(estimator)));
+  }
+  std::int64_t version = 0;
+  if (root["version"].get(version) != simdjson::SUCCESS) return damaged("no `version`");
+  if (version != kVersion) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("saved kalman state: version {} is not {}; start without it", version,
+                            kVersion));
+  }
+  KalmanMemory memory;
+  if (!is_null(root["parameters"]) || !is_null(root["covariance"])) {
+    const auto parameters = read_parameters(root);
+    if (!parameters) return fail(parameters.error());
+    memory.parameters = *parameters;
+  }
+  if (!is_null(root["lengths"])) {
+    const auto lengths = read_lengths(root);
+    if (!lengths) return fail(lengths.error());
+    memory.lengths = *lengths;
+  }
+  dom::array jacobians;
+  if (root["jacobians"].get(jacobians) != simdjson::SUCCESS ||
+      jacobians.size() > KalmanMemory::kJacobiansMax) {
+    return damaged(
+        fmt::format("`jacobians` is no list of at most {}", KalmanMemory::kJacobiansMax));
+  }
+  for (const dom::element item : jacobians) {
+    dom::array cells;
+    std::optional<std::array<double, 6>> jacobian;
+    if (item.get(cells) == simdjson::SUCCESS) jacobian = numbers<6>(cells);
+    if (!jacobian) return damaged("one of `jacobians` is no list of six numbers");
+    memory.jacobians.push_back(*jacobian);
+  }
+  if (root["rejected_in_a_row"].get(memory.rejected_in_a_row) != simdjson::SUCCESS ||
+      memory.rejected_in_a_row < 0 || memory.rejected_in_a_row > kRejectedMax) {
+    return damaged("`rejected_in_a_row` is no count");
+  }
+  return memory;
+}
+
+}  // namespace tailrace::tune
