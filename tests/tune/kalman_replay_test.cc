@@ -30,9 +30,10 @@ struct Replay {
 };
 
 Replay replay(const ChainServer& server, const std::vector<double>& loads) {
-  const TuneConfig config{.estimator = EstimatorKind::kKalman,
-                          .observation_mode = queueing::Mode::kChain,
-                          .limits = server.limits()};
+  TuneConfig config;
+  config.estimator = EstimatorKind::kKalman;
+  config.observation_mode = queueing::Mode::kChain;
+  config.limits = server.limits();
   const auto estimator = make_kalman(config);
   Replay out;
   double time_s = 0;
