@@ -1,0 +1,115 @@
+#include "tailrace/simulate/latency_oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tailrace/simulate/replica_run.h"
+
+namespace tailrace::simulate {
+namespace {
+
+using queueing::Latency;
+using queueing::ServiceModel;
+using queueing::Workload;
+
+constexpr std::int64_t kUnlimited = 1'000'000'000'000;
+constexpr std::int64_t kBlock = 16;
+/// Saturation needs fewer requests than percentiles: what is measured hardly varies.
+constexpr std::size_t kSaturationShare = 3;
+
+/// Plus the iteration that the published forms count beside the tokens.
+LengthTables lengths_for(const ServiceModel& model, const Workload& workload) {
+  LengthTables tables = tables_for(workload);
+  if (model.mode != queueing::Mode::kCorrected ||
+      model.iterations == queueing::Iterations::kOutputPlusOne) {
+    for (std::int64_t& tokens : tables.outputs) ++tokens;
+  }
+  return tables;
+}
+
+class Oracle final : public queueing::LatencyOracle {
+ public:
+  explicit Oracle(const OracleOptions& options) : options_(options) {}
+
+  Result<Latency> latency(const ServiceModel& model, const Workload& workload) const override {
+    if (auto ok = model.check(); !ok) return fail(ok.error());
+    if (auto ok = queueing::check(workload); !ok) return fail(ok.error());
+    auto engine = engine_of(model);
+    if (!engine) return fail(engine.error());
+    ReplicaSpec spec;
+    spec.engine = *engine;
+    spec.lengths = lengths_for(model, workload);
+    // A prompt's last token is always computed.
+    spec.prefix_hit = workload.prefix_hit;
+    spec.seed = options_.seed;
+    spec.requests_max = options_.requests_max / kSaturationShare;
+    const auto limit = saturate_replica(spec);
+    if (!limit) return fail(limit.error());
+
+    const Latency formula = queueing::latency_unchecked({.mode = queueing::Mode::kCorrected,
+                                                         .iteration = model.iteration,
+                                                         .limits = model.limits,
+                                                         .iterations = model.iterations,
+                                                         .oracle = nullptr},
+                                                        workload, queueing::Detail::kMeans);
+    Latency out;
+    out.from_oracle = true;
+    out.max_rate_per_s = limit->rate_per_s;
+    out.binding = formula.binding;
+    out.delta_ms = formula.delta_ms;
+    out.rho = workload.rate_per_s / limit->rate_per_s;
+    out.stable = workload.rate_per_s < limit->rate_per_s;
+    if (!out.stable) return out;
+
+    // At no rate at all, a request is alone.
+    spec.rate_per_s = std::max(workload.rate_per_s, limit->rate_per_s * 1e-3);
+    spec.requests_max = options_.requests_max;
+    spec.precision = options_.precision;
+    const double busy = formula.concurrency.value_or(limit->running * out.rho);
+    spec.begin_with = static_cast<std::int64_t>(std::clamp(busy, 0.0, limit->running));
+    const auto run = run_replica(spec);
+    if (!run) return fail(run.error());
+    out.iteration_ms = run->iteration_ms;
+    out.ttft_ms = run->ttft_ms;
+    // Answers of one token have no gaps; then it is what a token would take.
+    out.itl_ms = run->itl_ms > 0 ? run->itl_ms : run->iteration_ms;
+    out.e2e_ms = run->e2e_ms;
+    out.wait_ms = run->wait_ms;
+    out.concurrency = run->concurrency;
+    out.throughput_per_s = workload.rate_per_s;
+    out.ttft_percentiles_ms = run->ttft_percentiles_ms;
+    out.itl_percentiles_ms = run->itl_percentiles_ms;
+    out.e2e_percentiles_ms = run->e2e_percentiles_ms;
+    return out;
+  }
+
+ private:
+  OracleOptions options_;
+};
+
+}  // namespace
+
+Result<engine::EngineConfig> engine_of(const ServiceModel& model) {
+  engine::EngineConfig config;
+  config.cost.alpha_ms = model.iteration.alpha_ms;
+  config.cost.beta_ms = model.iteration.beta_ms;
+  config.cost.gamma_ms = model.iteration.gamma_ms;
+  config.cost.knee_tokens = model.iteration.knee_tokens;
+  config.cost.per_request_ms = model.iteration.per_request_ms;
+  config.max_num_seqs = model.limits.max_num_seqs;
+  const std::int64_t budget = model.limits.max_batched_tokens;
+  config.max_batched_tokens = budget > 0 ? budget : kUnlimited;
+  config.block_tokens = kBlock;
+  const std::int64_t kv = model.limits.kv_tokens;
+  config.kv_blocks = kv > 0 ? std::max<std::int64_t>(2, kv / kBlock + 1) : kUnlimited / kBlock;
+  config.max_model_len = kUnlimited;
+  if (auto ok = config.check(); !ok) return fail(ok.error());
+  return config;
+}
+
+std::shared_ptr<const queueing::LatencyOracle> make_latency_oracle(const OracleOptions& options) {
+  return std::make_shared<Oracle>(options);
+}
+
+}  // namespace tailrace::simulate
