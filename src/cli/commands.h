@@ -1,7 +1,8 @@
 // Which subcommands does `tailrace` have? One file per subcommand; each adds itself to the CLI11
 // app.
 //
-// A subcommand's callback sets `exit_code` (0 done, 1 failed, 2 bad usage or input).
+// A subcommand's callback sets `exit_code` (0 done, 1 failed, 2 bad usage or input, 3 no feasible
+// answer).
 #pragma once
 
 namespace CLI {
@@ -12,6 +13,7 @@ namespace tailrace::cli {
 
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitInfeasible = 3;
 
 void add_score(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
@@ -23,6 +25,8 @@ void add_load(CLI::App& app, int& exit_code);
 void add_evaluate(CLI::App& app, int& exit_code);
 void add_fit(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
+void add_latency(CLI::App& app, int& exit_code);
+void add_size(CLI::App& app, int& exit_code);
 void add_presets(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);
 

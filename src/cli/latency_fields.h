@@ -1,0 +1,18 @@
+// How does one point of the service model look in a document and in a table?
+#pragma once
+
+#include "cli/json_object.h"
+#include "tailrace/queueing/service_model.h"
+
+namespace tailrace::cli {
+
+/// Times, load and where they come from; percentiles in the corrected mode.
+void add_latency_fields(JsonObject& document, const queueing::Latency& at, queueing::Mode mode);
+
+/// The same for people, a line each.
+void print_latency_rows(const queueing::Latency& at);
+
+/// Why the answer should be checked, or nothing.
+std::string doubt(const queueing::Latency& at);
+
+}  // namespace tailrace::cli

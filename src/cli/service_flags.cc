@@ -1,0 +1,237 @@
+#include "cli/service_flags.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "tailrace/core/text.h"
+
+namespace tailrace::cli {
+namespace {
+
+using queueing::Iterations;
+using queueing::Mode;
+
+constexpr double kCvMax = 1000;
+constexpr double kTokensMax = 1e9;
+
+tl::unexpected<Error> bad(std::string message) {
+  return fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+Result<void> read_into(double& to, std::string_view flag, const std::optional<std::string>& text,
+                       std::string_view remedy) {
+  if (!text) return {};
+  const auto value = read_real(flag, *text, remedy);
+  if (!value) return fail(value.error());
+  to = *value;
+  return {};
+}
+
+Result<void> read_into(std::int64_t& to, std::string_view flag,
+                       const std::optional<std::string>& text, std::string_view remedy) {
+  if (!text) return {};
+  const auto value = core::parse_int(*text);
+  if (!value) {
+    return bad(
+        fmt::format("{}: {} is not a whole number; give {}", flag, core::quoted(*text), remedy));
+  }
+  to = *value;
+  return {};
+}
+
+Result<Iterations> read_iterations(const ServiceFlags& flags, Mode mode) {
+  const bool published = mode != Mode::kCorrected;
+  if (!flags.iterations) return published ? Iterations::kOutputPlusOne : Iterations::kOutput;
+  if (*flags.iterations == "output+1") return Iterations::kOutputPlusOne;
+  if (*flags.iterations != "output") {
+    return bad(
+        fmt::format("iterations: {} is unknown; give output (the prefill makes the first "
+                    "token, as in vLLM) or output+1 (as published)",
+                    core::quoted(*flags.iterations)));
+  }
+  if (published) {
+    return bad(
+        fmt::format("iterations: \"output\" is not possible with --model {}, which counts "
+                    "output+1; leave it out, or use --model corrected",
+                    to_string(mode)));
+  }
+  return Iterations::kOutput;
+}
+
+/// Coefficients of variation and the share of hits.
+struct Shape {
+  double input_cv = 0, output_cv = 0, prefix_hit = 0;
+};
+
+Result<void> check_cv(std::string_view flag, double cv, double mean) {
+  if (!(cv >= 0) || !(cv <= kCvMax)) {
+    return bad(
+        fmt::format("{}: {} is not a number from 0 to {}; give the standard deviation of "
+                    "the lengths over their mean, such as 1",
+                    flag, cv, kCvMax));
+  }
+  if (mean * std::hypot(1, cv) > kTokensMax) {
+    return bad(
+        fmt::format("{}: {} makes lengths around {} tokens exceed {} tokens; give a smaller "
+                    "one",
+                    flag, cv, mean, kTokensMax));
+  }
+  return {};
+}
+
+Result<Shape> read_shape(const ServiceFlags& flags) {
+  Shape shape;
+  for (const auto& ok : {read_into(shape.input_cv, "input-cv", flags.input_cv,
+                                   "the coefficient of variation of prompt lengths, such as 0.5"),
+                         read_into(shape.output_cv, "output-cv", flags.output_cv,
+                                   "the coefficient of variation of answer lengths, such as 1"),
+                         read_into(shape.prefix_hit, "prefix-hit", flags.prefix_hit,
+                                   "a share of prompt tokens from 0 to 1")}) {
+    if (!ok) return fail(ok.error());
+  }
+  return shape;
+}
+
+Result<queueing::ServiceModel> read_model(const ServiceFlags& flags) {
+  queueing::ServiceModel model;
+  const auto mode = queueing::parse_mode(flags.model);
+  if (!mode) return bad("model: " + mode.error().message);
+  model.mode = *mode;
+  const auto iterations = read_iterations(flags, *mode);
+  if (!iterations) return fail(iterations.error());
+  model.iterations = *iterations;
+  auto& iteration = model.iteration;
+  auto& limits = model.limits;
+  for (const auto& ok :
+       {read_into(iteration.alpha_ms, "alpha", flags.alpha,
+                  "milliseconds an iteration, such as 10.6"),
+        read_into(iteration.beta_ms, "beta", flags.beta,
+                  "milliseconds a token computed, such as 0.042"),
+        read_into(iteration.gamma_ms, "gamma", flags.gamma,
+                  "milliseconds a token of context, such as 5.8e-5"),
+        read_into(iteration.knee_tokens, "knee-tokens", flags.knee_tokens,
+                  "the tokens that an iteration computes at no cost, such as 0"),
+        read_into(iteration.per_request_ms, "per-request", flags.per_request,
+                  "milliseconds an iteration and sequence, such as 0.02"),
+        read_into(limits.max_num_seqs, "max-batch", flags.max_batch,
+                  "the engine's limit of concurrent sequences, such as 256"),
+        read_into(limits.max_queue, "max-queue", flags.max_queue,
+                  "how many may wait beside the batch, such as 100"),
+        read_into(limits.max_batched_tokens, "max-batched-tokens", flags.max_batched_tokens,
+                  "the engine's limit of tokens an iteration, such as 8192, or 0 for none"),
+        read_into(limits.kv_tokens, "kv-tokens", flags.kv_tokens,
+                  "the tokens of context that fit in memory, such as 226992, or 0 for no limit")}) {
+    if (!ok) return fail(ok.error());
+  }
+  if (const auto ok = model.check(); !ok) return fail(ok.error());
+  return model;
+}
+
+/// What was given but makes no difference in this mode.
+std::vector<std::string_view> unused(const ServiceFlags& flags, Mode mode) {
+  const bool corrected = mode == Mode::kCorrected;
+  const std::pair<const std::optional<std::string>&, std::pair<std::string_view, bool>> all[] = {
+      {flags.max_batch, {"--max-batch", mode != Mode::kClosedForm}},
+      {flags.max_queue, {"--max-queue", mode == Mode::kChain}},
+      {flags.max_batched_tokens, {"--max-batched-tokens", corrected}},
+      {flags.kv_tokens, {"--kv-tokens", corrected}},
+      {flags.knee_tokens, {"--knee-tokens", corrected}},
+      {flags.per_request, {"--per-request", corrected}},
+      {flags.prefix_hit, {"--prefix-hit", corrected}},
+      {flags.input_cv, {"--input-cv", corrected}},
+      {flags.output_cv, {"--output-cv", corrected}}};
+  std::vector<std::string_view> names;
+  for (const auto& [given, use] : all) {
+    if (given && !use.second) names.push_back(use.first);
+  }
+  return names;
+}
+
+std::vector<std::string> assumptions(const ServiceFlags& flags, Mode mode, const Shape& shape) {
+  std::vector<std::string> notes;
+  if (mode != Mode::kCorrected) {
+    notes.push_back(
+        fmt::format("the {} model is published as it is and knows mean lengths only: where answers "
+                    "vary in length it promises too much",
+                    to_string(mode)));
+  } else if (shape.output_cv == 0) {
+    notes.emplace_back(
+        "every answer has the same length (--output-cv 0): where lengths vary a replica holds "
+        "less, so give their standard deviation over their mean");
+  }
+  if (const auto names = unused(flags, mode); !names.empty()) {
+    notes.push_back(
+        fmt::format("the {} model makes no use of {}", to_string(mode), fmt::join(names, ", ")));
+  }
+  return notes;
+}
+
+}  // namespace
+
+Result<double> read_real(std::string_view flag, const std::string& text, std::string_view remedy) {
+  const auto value = core::parse_double(text);
+  if (value && std::isfinite(*value)) return *value;
+  return bad(fmt::format("{}: {} is not a number; give {}", flag, core::quoted(text), remedy));
+}
+
+Result<Service> read_service(const ServiceFlags& flags) {
+  auto model = read_model(flags);
+  if (!model) return fail(model.error());
+  const auto input = read_real("input", flags.input, "the mean prompt length, such as 1024");
+  if (!input) return fail(input.error());
+  const auto output = read_real("output", flags.output, "the mean answer length, such as 256");
+  if (!output) return fail(output.error());
+  const auto shape = read_shape(flags);
+  if (!shape) return fail(shape.error());
+  Service service;
+  // The means alone first: the second moments of a wrong mean would be blamed instead.
+  if (const auto ok = queueing::check(queueing::Workload::of(0, *input, *output)); !ok) {
+    return fail(ok.error());
+  }
+  if (const auto ok = check_cv("input-cv", shape->input_cv, *input); !ok) return fail(ok.error());
+  if (const auto ok = check_cv("output-cv", shape->output_cv, *output); !ok) {
+    return fail(ok.error());
+  }
+  service.workload = queueing::Workload::of(0, *input, *output, shape->input_cv, shape->output_cv);
+  service.workload.prefix_hit = shape->prefix_hit;
+  if (const auto ok = queueing::check(service.workload); !ok) return fail(ok.error());
+  service.assumptions = assumptions(flags, model->mode, *shape);
+  service.model = std::move(*model);
+  return service;
+}
+
+void add_service_flags(CLI::App& command, ServiceFlags& flags) {
+  command.add_option("--alpha", flags.alpha, "Milliseconds that every iteration takes")->required();
+  command.add_option("--beta", flags.beta, "Milliseconds for each token computed")->required();
+  command.add_option("--gamma", flags.gamma, "Milliseconds for each token of context touched")
+      ->required();
+  command.add_option("--input", flags.input, "Mean prompt length, tokens")->required();
+  command.add_option("--output", flags.output, "Mean answer length, tokens ≥ 1")->required();
+  command.add_option("--model", flags.model, "closed-form, chain or corrected")
+      ->capture_default_str();
+  command.add_option("--input-cv", flags.input_cv,
+                     "Standard deviation of prompt lengths over their mean [0]");
+  command.add_option("--output-cv", flags.output_cv,
+                     "Standard deviation of answer lengths over their mean [0: all alike]");
+  command.add_option("--prefix-hit", flags.prefix_hit,
+                     "Share of prompt tokens found in the prefix cache [0]");
+  command.add_option("--max-batch", flags.max_batch,
+                     "Most sequences in a batch: vLLM's --max-num-seqs [256]");
+  command.add_option("--max-batched-tokens", flags.max_batched_tokens,
+                     "Most tokens computed in an iteration, 0: no limit [8192]");
+  command.add_option("--kv-tokens", flags.kv_tokens,
+                     "Tokens of context that fit in memory, 0: no limit [0]");
+  command.add_option("--max-queue", flags.max_queue,
+                     "How many may wait beside the batch; chain only [100]");
+  command.add_option("--knee-tokens", flags.knee_tokens,
+                     "Tokens that an iteration computes at no cost [0]");
+  command.add_option("--per-request", flags.per_request,
+                     "Milliseconds for each sequence in an iteration [0]");
+  command.add_option("--iterations", flags.iterations,
+                     "Iterations that a request takes: output (as vLLM) or output+1 (as published) "
+                     "[corrected: output, else output+1]");
+}
+
+}  // namespace tailrace::cli
