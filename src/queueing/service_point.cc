@@ -4,24 +4,15 @@
 #include <array>
 #include <cmath>
 
+#include "queueing/normal_terms.h"
+
 namespace tailrace::queueing {
 namespace {
 
 /// Contexts are held in blocks of this size, the last one half empty.
 constexpr double kBlockTokens = 16;
-
-struct Shortfall {
-  double mean = 0;   ///< E[max(0, s)]
-  double share = 0;  ///< P(s > 0)
-};
-
-/// Of a normal s.
-Shortfall shortfall(double mean, double sd) {
-  if (sd <= 0 || std::abs(mean) > 8 * sd) return mean > 0 ? Shortfall{mean, 1} : Shortfall{};
-  const double z = mean / sd;
-  const double share = 0.5 * std::erfc(-z * M_SQRT1_2);
-  return {mean * share + sd * 0.3989422804014327 * std::exp(-0.5 * z * z), share};
-}
+/// Tokens computed again for each answer token while memory is full. Measured.
+constexpr double kRecomputed = 0.95;
 
 /// What an iteration's tokens lack to the knee: of one as it is, and of one with one more prompt.
 struct KneeGap {
@@ -30,11 +21,11 @@ struct KneeGap {
 
 /// Prompts come Poisson with mean `prefills`: up to kExact of them one by one, more of them
 /// together as a normal.
-KneeGap knee_gap(double knee, const RequestWork& work, double decoding, double prefills) {
-  constexpr int kExact = 4;
+KneeGap knee_gap(double knee, const RequestWork& work, double decoding, double prefills,
+                 const Overdispersion& over) {
   KneeGap out;
-  const auto add = [&](double share, double prompts, double prompts_var) {
-    const double sd = std::sqrt(decoding + prompts * work.prefill_var +
+  over_prompts(prefills, over.prefills, [&](double share, double prompts, double prompts_var) {
+    const double sd = std::sqrt(decoding * (1 + over.decodes) + prompts * work.prefill_var +
                                 prompts_var * work.prefill * work.prefill);
     const double more_sd = std::sqrt(sd * sd + work.prefill_var);
     const double room = knee - decoding - prompts * work.prefill;
@@ -44,20 +35,7 @@ KneeGap knee_gap(double knee, const RequestWork& work, double decoding, double p
     out.now.share += share * now.share;
     out.with_one_more.mean += share * more.mean;
     out.with_one_more.share += share * more.share;
-  };
-  double p = std::exp(-prefills);
-  double rest = 1, rest_mean = prefills, rest_square = prefills + prefills * prefills;
-  for (int k = 0; k < kExact; ++k) {
-    if (p > 1e-12) add(p, k, 0);
-    rest -= p;
-    rest_mean -= p * k;
-    rest_square -= p * k * k;
-    p *= prefills / (k + 1);
-  }
-  if (rest > 1e-9) {
-    const double mean = rest_mean / rest;
-    add(rest, mean, std::max(0.0, rest_square / rest - mean * mean));
-  }
+  });
   return out;
 }
 
@@ -87,18 +65,19 @@ RequestWork work_of(const ServiceModel& model, const Workload& w) {
 }
 
 double iteration_ms(const IterationModel& m, const RequestWork& work, double decoding,
-                    double prefills) {
+                    double prefills, const Overdispersion& over) {
   const double tokens = decoding + prefills * work.prefill;
   double above = tokens - m.knee_tokens;
   if (m.knee_tokens > 0) {
-    above += knee_gap(m.knee_tokens, work, decoding, prefills).now.mean;
+    above += knee_gap(m.knee_tokens, work, decoding, prefills, over).now.mean;
   }
   return m.alpha_ms + m.beta_ms * std::max(0.0, above) +
          m.gamma_ms * (decoding * work.decode_kv + prefills * work.touched) +
          m.per_request_ms * (decoding + prefills);
 }
 
-OperatingPoint operating_point(const IterationModel& m, const RequestWork& work, double rate) {
+OperatingPoint operating_point(const IterationModel& m, const RequestWork& work, double rate,
+                               const Overdispersion& over) {
   const double prefill_base = m.gamma_ms * work.touched + m.per_request_ms;
   const double decode_base = m.gamma_ms * work.decode_kv + m.per_request_ms;
   OperatingPoint out;
@@ -117,7 +96,7 @@ OperatingPoint operating_point(const IterationModel& m, const RequestWork& work,
   for (int step = 0; step < 50; ++step) {
     const double decoding = rate * work.decodes * t;
     const double prefills = rate * t;
-    const KneeGap gap = knee_gap(m.knee_tokens, work, decoding, prefills);
+    const KneeGap gap = knee_gap(m.knee_tokens, work, decoding, prefills, over);
     const double one_more = work.prefill + gap.with_one_more.mean - gap.now.mean;
     out.slopes.prefill = prefill_base + m.beta_ms * one_more;
     out.slopes.decode = decode_base + m.beta_ms * (1 - gap.now.share);
@@ -158,7 +137,14 @@ RateLimit rate_limit(const IterationModel& m, const ServiceLimits& limits,
     }
   }
   const double decoding = per_iteration * work.decodes;
-  out.per_ms = per_iteration / iteration_ms(m, work, decoding, per_iteration);
+  double busy = iteration_ms(m, work, decoding, per_iteration, {});
+  if (out.binding == Binding::kKvTokens) {
+    // A full memory is filled with prompts, whose answers then have no room: who came last is sent
+    // back and computed again.
+    busy += per_iteration * kRecomputed / (1 + per_iteration / 4) * (m.beta_ms + m.gamma_ms) *
+            work.decodes;
+  }
+  out.per_ms = per_iteration / busy;
   return out;
 }
 

@@ -22,6 +22,11 @@ struct RequestWork {
 
 RequestWork work_of(const ServiceModel& model, const Workload& workload);
 
+/// By how much the numbers in an iteration vary more than Poisson: variance / mean − 1.
+struct Overdispersion {
+  double prefills = 0, decodes = 0;
+};
+
 /// What one more unit of each kind adds to an iteration, near an operating point.
 struct Slopes {
   double prefill = 0;      ///< of a request that computes its prompt
@@ -37,11 +42,11 @@ struct OperatingPoint {
 
 /// Its tokens are computed beyond the knee only, in iterations whose prefills come at random.
 OperatingPoint operating_point(const IterationModel& model, const RequestWork& work,
-                               double rate_per_ms);
+                               double rate_per_ms, const Overdispersion& over);
 
 /// An iteration in which `decoding` decode and to which prefills come at `prefills` on average.
 double iteration_ms(const IterationModel& model, const RequestWork& work, double decoding,
-                    double prefills);
+                    double prefills, const Overdispersion& over);
 
 /// Largest rate, and what sets it.
 struct RateLimit {

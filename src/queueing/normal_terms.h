@@ -1,0 +1,42 @@
+// How far does a random number of tokens fall short of a threshold?
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+namespace tailrace::queueing {
+
+struct Shortfall {
+  double mean = 0;   ///< E[max(0, s)]
+  double share = 0;  ///< P(s > 0)
+};
+
+/// Of a normal s.
+inline Shortfall shortfall(double mean, double sd) {
+  if (sd <= 0 || std::abs(mean) > 8 * sd) return mean > 0 ? Shortfall{mean, 1} : Shortfall{};
+  const double z = mean / sd;
+  const double share = 0.5 * std::erfc(-z * M_SQRT1_2);
+  return {mean * share + sd * 0.3989422804014327 * std::exp(-0.5 * z * z), share};
+}
+
+/// Calls add(share, prompts, variance of their number) for a number of prompts with variance mean ·
+/// (1 + spread), Poisson where spread is 0: small ones one by one, more of them together.
+template <typename Add>
+void over_prompts(double mean, double spread, const Add& add) {
+  constexpr int kExact = 4;
+  double p = std::exp(spread > 1e-9 ? -mean * std::log1p(spread) / spread : -mean);
+  double rest = 1, rest_mean = mean, rest_square = mean * (1 + spread) + mean * mean;
+  for (int k = 0; k < kExact; ++k) {
+    if (p > 1e-12) add(p, static_cast<double>(k), 0.0);
+    rest -= p;
+    rest_mean -= p * k;
+    rest_square -= p * k * k;
+    p *= (mean + k * spread) / ((1 + spread) * (k + 1));
+  }
+  if (rest > 1e-9) {
+    const double m = rest_mean / rest;
+    add(rest, m, std::max(0.0, rest_square / rest - m * m));
+  }
+}
+
+}  // namespace tailrace::queueing
