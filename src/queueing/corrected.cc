@@ -1,10 +1,10 @@
 // Iterations and occupancy as a Poisson autoregression: exact first and second moments while no
 // limit binds; beyond the batch a birth-death chain with the same mean and variance.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "queueing/modes.h"
+#include "queueing/occupancy.h"
 #include "queueing/service_point.h"
 #include "queueing/token_budget.h"
 
@@ -17,84 +17,6 @@ constexpr double kLeastIterationMs = 1e-6;
 constexpr double kFixedBursts = 0.5;
 /// How often the knee's mean iteration is found anew with the spread that it leads to.
 constexpr int kKneePasses = 2;
-
-/// Second moments of an iteration T that begins with k prefilling and d decoding, n = k + d.
-/// Variances and covariances are per unit of rate, so that they have a limit at rate 0.
-struct Spread {
-  double n_var = 0, t_var = 0, tn_cov = 0, next_cov = 0;
-};
-
-/// The next iteration's prefills are Poisson with mean rate · T, and each of n goes on with
-/// probability 1 − 1/iterations: three linear equations for Var k, Var d and Cov(k, d).
-Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate) {
-  const double p = at.slopes.prefill, w = at.slopes.decode;
-  const double go_on = 1 - 1 / work.iterations;
-  const double k = at.iteration;
-  const double n = work.iterations * k;
-  const double burst = k * at.slopes.prefill_var;
-  std::array<std::array<double, 4>, 3> a{
-      {{1 - rate * rate * p * p, -rate * rate * w * w, -2 * rate * rate * p * w,
-        k + rate * rate * burst},
-       {-go_on * go_on, 1 - go_on * go_on, -2 * go_on * go_on, go_on * (1 - go_on) * n},
-       {-rate * go_on * p, -rate * go_on * w, 1 - rate * go_on * (p + w), 0}}};
-  for (std::size_t i = 0; i < 3; ++i) {
-    for (std::size_t j = 3; j > i; --j) a[i][j] /= a[i][i];
-    for (std::size_t row = 0; row < 3; ++row) {
-      if (row == i) continue;
-      for (std::size_t j = i + 1; j < 4; ++j) a[row][j] -= a[row][i] * a[i][j];
-    }
-  }
-  const double k_var = a[0][3], d_var = a[1][3], kd_cov = a[2][3];
-  Spread out;
-  out.n_var = k_var + d_var + 2 * kd_cov;
-  out.t_var = p * p * k_var + w * w * d_var + 2 * p * w * kd_cov + burst;
-  out.tn_cov = p * k_var + w * d_var + (p + w) * kd_cov;
-  out.next_cov = p * rate * out.t_var + w * go_on * out.tn_cov;
-  return out;
-}
-
-/// A birth-death chain whose step from n − 1 to n has ratio r + a/n up to `slots`, then `beyond`.
-struct Occupancy {
-  double idle = 1;     ///< P(n = 0)
-  double full = 0;     ///< P(n ≥ slots)
-  double waiting = 0;  ///< mean number beyond the slots
-  double mean = 0;     ///< of min(n, slots)
-};
-
-Occupancy occupancy(double mode, double variance, double slots, double beyond) {
-  // Mode and variance of the negative binomial with these ratios.
-  const double r = variance > 0 ? std::max(0.0, 1 - mode / variance) : 0;
-  const double a = mode * (1 - r);
-  double p = 1, sum = 1, first = 0;
-  const double whole = std::floor(slots);
-  bool reached = true;
-  for (double n = 1; n <= whole; ++n) {
-    p *= r + a / n;
-    sum += p;
-    first += n * p;
-    if (p < 1e-15 * sum && n > mode) {
-      reached = false;
-      break;
-    }
-  }
-  Occupancy out;
-  if (reached) {
-    const double part = slots - whole;
-    if (part > 0) {
-      p *= std::pow(r + a / (whole + 1), part);
-      sum += part * p;
-      first += part * p * slots;
-    }
-    const double tail = p * beyond / (1 - beyond);
-    sum += tail;
-    first += slots * tail;
-    out.full = (p + tail) / sum;
-    out.waiting = tail / (1 - beyond) / sum;
-  }
-  out.idle = 1 / sum;
-  out.mean = first / sum;
-  return out;
-}
 
 Overdispersion overdispersion(const OperatingPoint& at, const Spread& spread,
                               const RequestWork& work, double rate) {
@@ -143,28 +65,34 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail) {
   const double decoding = lambda * work.decodes * t;
   const Occupancy occupied =
       occupancy(decoding + lambda * t, lambda * spread.n_var, limit.slots, share);
+  spread.t_var *= occupied.held;
+  spread.tn_cov *= occupied.held;
+  spread.next_cov *= occupied.held;
   // Prompts that arrive in the same iteration as a request, and how long its own would be if the
   // budget had no end.
-  double own = t + lambda * spread.next_cov / t + at.slopes.prefill;
+  const double others = t - iteration.alpha_ms;
+  double own = t - others / limit.slots + lambda * spread.next_cov / t + at.slopes.prefill;
   // Beside those of processor sharing, bursts of fixed lengths end together as they came.
   const double load = lambda * work.iterations * out.delta_ms;
-  const double sharing = work.iterations * out.delta_ms / (1 - load);
+  const double sharing = occupied.held * work.iterations * out.delta_ms / (1 - load);
   const double bursts = std::max(0.0, spread.tn_cov / t - sharing);
   double service = work.iterations * t + spread.tn_cov / t +
                    kFixedBursts * std::max(0.0, 1 - work.length_cv2) * bursts;
   double t_var = lambda * spread.t_var;
-  if (model.limits.max_batched_tokens > 0 && work.prefill > 0) {
-    const auto budget = static_cast<double>(model.limits.max_batched_tokens);
+  const auto budget = static_cast<double>(model.limits.max_batched_tokens);
+  if (budget > 0 && work.prefill > 0) {
     const double left = std::max(1.0, budget - decoding);
     const double seen = lambda * (t + t_var / t);
     const double base = own - at.slopes.prefill * (1 + seen);
-    const PromptLine line = prompt_line({.tokens = work.prefill,
-                                         .tokens_var = work.prefill_var,
-                                         .per_iteration = lambda * t,
-                                         .spread = lambda * t_var / t,
-                                         .per_full = lambda * (base + iteration.beta_ms * left),
-                                         .per_seen = seen},
-                                        left, lambda * spread.n_var);
+    const PromptLine line =
+        prompt_line({.tokens = work.prefill,
+                     .tokens_var = work.prefill_var,
+                     .per_iteration = lambda * t,
+                     .spread = lambda * t_var / t,
+                     .per_full = std::min(lambda * (base + iteration.beta_ms * left),
+                                          lambda / limit.budget_per_ms * left / work.prefill),
+                     .per_seen = seen},
+                    left, lambda * spread.n_var);
     const double per_token = at.slopes.prefill / work.prefill;
     const double budgeted = base * line.chunks + per_token * (work.prefill + line.others);
     service += budgeted - own;

@@ -11,6 +11,8 @@ namespace {
 
 /// Contexts are held in blocks of this size, the last one half empty.
 constexpr double kBlockTokens = 16;
+/// Of a request: an answer of one token behind a cached prompt computes none.
+constexpr double kLeastTokens = 1e-9;
 /// Tokens computed again for each answer token while memory is full. Measured.
 constexpr double kRecomputed = 0.95;
 
@@ -50,7 +52,9 @@ RequestWork work_of(const ServiceModel& model, const Workload& w) {
   const double shift = extra - 1;
   const double d_square =
       std::max(0.0, w.output_second_moment + 2 * shift * w.output_mean + shift * shift);
-  const double d_input = std::max(0.0, w.cross_moment + shift * w.input_mean);
+  // No correlation is beyond 1, whatever the moments say.
+  const double d_input = std::clamp(w.cross_moment + shift * w.input_mean, 0.0,
+                                    std::sqrt(d_square * w.input_second_moment));
   const double computed = 1 - w.prefix_hit;
   work.prefill = computed * w.input_mean;
   work.prefill_var =
@@ -128,23 +132,26 @@ RateLimit rate_limit(const IterationModel& m, const ServiceLimits& limits,
   }
   // Requests that an iteration may finish.
   double per_iteration = out.slots / work.iterations;
+  const auto rate_at = [&](double requests) {
+    return requests / iteration_ms(m, work, requests * work.decodes, requests, {});
+  };
   if (limits.max_batched_tokens > 0) {
-    const auto budget = static_cast<double>(limits.max_batched_tokens);
-    const double by_budget = budget / (work.prefill + work.decodes);
+    const double tokens = work.prefill + work.decodes;
+    const double by_budget =
+        static_cast<double>(limits.max_batched_tokens) / std::max(tokens, kLeastTokens);
+    out.budget_per_ms = rate_at(by_budget);
     if (by_budget < per_iteration) {
       per_iteration = by_budget;
       out.binding = Binding::kTokenBudget;
     }
   }
-  const double decoding = per_iteration * work.decodes;
-  double busy = iteration_ms(m, work, decoding, per_iteration, {});
+  out.per_ms = rate_at(per_iteration);
   if (out.binding == Binding::kKvTokens) {
     // A full memory is filled with prompts, whose answers then have no room: who came last is sent
-    // back and computed again.
-    busy += per_iteration * kRecomputed / (1 + per_iteration / 4) * (m.beta_ms + m.gamma_ms) *
-            work.decodes;
+    // back and computed again. The more end in an iteration, the less.
+    const double recomputed = kRecomputed * work.decodes / (1 + per_iteration / 4);
+    out.per_ms = 1 / (1 / out.per_ms + recomputed * (m.beta_ms + m.gamma_ms));
   }
-  out.per_ms = per_iteration / busy;
   return out;
 }
 

@@ -52,8 +52,8 @@ double iteration_ms(const IterationModel& model, const RequestWork& work, double
 struct RateLimit {
   double per_ms = 0;
   Binding binding = Binding::kNone;
-  double slots = 0;   ///< sequences in the batch when it is full, by count or by memory
-  double chunks = 1;  ///< iterations that a prompt takes when the batch is full
+  double slots = 0;          ///< sequences in the batch when it is full, by count or by memory
+  double budget_per_ms = 0;  ///< what the token budget alone would set; 0: it has none
 };
 
 RateLimit rate_limit(const IterationModel& model, const ServiceLimits& limits,

@@ -80,7 +80,7 @@ Backlog backlog_of(const PromptTraffic& traffic, double left, double left_var) {
   out.mean *= as_rare(first.mean, full.mean);
   out.share = 1 - std::exp(-log_empty * as_rare(first.share, full.share));
   // The decodes' number moves slowly: backlogs are long while it is high.
-  const double off = std::min(0.7, std::sqrt(left_var) / -drift);
+  const double off = std::min(0.7, std::sqrt(left_var) / std::max(-drift, 1e-12));
   out.mean /= 1 - off * off;
   return out;
 }

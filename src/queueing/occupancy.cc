@@ -1,0 +1,129 @@
+#include "queueing/occupancy.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tailrace::queueing {
+namespace {
+
+/// Weights of a law that need not add up to 1, and may be rescaled on the way.
+struct Sums {
+  double weight = 0, first = 0, second = 0, idle = 0;
+
+  void add(double n, double w) {
+    weight += w;
+    first += n * w;
+    second += n * n * w;
+  }
+  void scale(double by) {
+    weight *= by;
+    first *= by;
+    second *= by;
+    idle *= by;
+  }
+};
+
+/// Wider laws are summed over a grid instead of over every number.
+constexpr double kWideSd = 40;
+
+}  // namespace
+
+// The next iteration's prefills are Poisson with mean rate · T, and each of n goes on with
+// probability 1 − 1/iterations: three linear equations for Var k, Var d and Cov(k, d).
+Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate) {
+  const double p = at.slopes.prefill, w = at.slopes.decode;
+  const double go_on = 1 - 1 / work.iterations;
+  const double k = at.iteration;
+  const double n = work.iterations * k;
+  const double burst = k * at.slopes.prefill_var;
+  std::array<std::array<double, 4>, 3> a{
+      {{1 - rate * rate * p * p, -rate * rate * w * w, -2 * rate * rate * p * w,
+        k + rate * rate * burst},
+       {-go_on * go_on, 1 - go_on * go_on, -2 * go_on * go_on, go_on * (1 - go_on) * n},
+       {-rate * go_on * p, -rate * go_on * w, 1 - rate * go_on * (p + w), 0}}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 3; j > i; --j) a[i][j] /= a[i][i];
+    for (std::size_t row = 0; row < 3; ++row) {
+      if (row == i) continue;
+      for (std::size_t j = i + 1; j < 4; ++j) a[row][j] -= a[row][i] * a[i][j];
+    }
+  }
+  const double k_var = a[0][3], d_var = a[1][3], kd_cov = a[2][3];
+  Spread out;
+  out.n_var = k_var + d_var + 2 * kd_cov;
+  out.t_var = p * p * k_var + w * w * d_var + 2 * p * w * kd_cov + burst;
+  out.tn_cov = p * k_var + w * d_var + (p + w) * kd_cov;
+  out.next_cov = p * rate * out.t_var + w * go_on * out.tn_cov;
+  return out;
+}
+
+Occupancy occupancy(double mode, double variance, double slots, double beyond) {
+  const double r = variance > mode ? 1 - mode / variance : 0;
+  const double a = mode * (1 - r);
+  const auto ratio = [&](double n) { return r + a / n; };
+  Sums sums;
+  bool reached = true;
+  double p = 1;
+  if (const double sd = std::sqrt(std::max(variance, mode)); sd <= kWideSd) {
+    sums.add(0, 1);
+    sums.idle = 1;
+    const double whole = std::floor(slots);
+    for (double n = 1; n <= whole; ++n) {
+      p *= ratio(n);
+      sums.add(n, p);
+      if (p < 1e-15 * sums.weight && n > mode) {
+        reached = false;
+        break;
+      }
+      if (p > 1e200) {
+        p *= 1e-200;
+        sums.scale(1e-200);
+      }
+    }
+    // Memory may hold a fraction of a request.
+    if (const double part = slots - whole; reached && part > 0) {
+      p *= std::pow(ratio(whole + 1), part);
+      sums.add(slots, part * p);
+    }
+  } else {
+    // The grid begins where the law does, from its mode down and up.
+    constexpr double kStepsPerSd = 8;
+    constexpr double kLeastLog = -34;
+    const double step = sd / kStepsPerSd;
+    const double top = std::min(mode, slots);
+    double log_p = 0;
+    for (double n = top; n > 0 && log_p > kLeastLog; n -= step) {
+      sums.add(n, step * std::exp(log_p));
+      const double below = n - step / 2 + 0.5;
+      if (below > 0) log_p -= step * std::log(ratio(below));
+    }
+    log_p = 0;
+    double n = top;
+    while (n < slots && log_p > kLeastLog) {
+      const double by = std::min(step, slots - n);
+      log_p += by * std::log(ratio(n + by / 2 + 0.5));
+      n += by;
+      sums.add(n, by * std::exp(log_p));
+    }
+    p = std::exp(log_p);
+    reached = n >= slots;
+  }
+  if (reached) {
+    const double tail = p * beyond / (1 - beyond);
+    sums.add(slots, tail);
+    Occupancy out;
+    out.full = std::min(1.0, (p + tail) / sums.weight);
+    out.waiting = tail / (1 - beyond) / sums.weight;
+    out.idle = sums.idle / sums.weight;
+    const double unlimited = (a + r) / ((1 - r) * (1 - r));
+    const double mean = sums.first / sums.weight;
+    if (unlimited > 0) {
+      out.held = std::clamp((sums.second / sums.weight - mean * mean) / unlimited, 0.0, 1.0);
+    }
+    return out;
+  }
+  return {.idle = sums.idle / sums.weight};
+}
+
+}  // namespace tailrace::queueing
