@@ -53,7 +53,6 @@ class PodNotes {
   std::string text() const {
     return count_ <= kPodsNamed ? text_ : text_ + fmt::format("; and {} more", count_ - kPodsNamed);
   }
-  bool empty() const { return count_ == 0; }
 
  private:
   std::size_t count_ = 0;
@@ -78,7 +77,8 @@ class Kalman final : public Estimator {
       last_.reason = "nothing to learn from: no pod reported what the filter needs" + notes.text();
     } else {
       memory_.lengths = mean_lengths(rows);
-      last_.reason = tune(rows, notes) + notes.text();
+      last_.reason = tune(rows, notes);  // adds to the notes
+      last_.reason += notes.text();
     }
     describe();
     return last_;

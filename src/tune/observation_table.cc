@@ -1,0 +1,150 @@
+#include "tailrace/tune/observation_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "tailrace/core/text.h"
+#include "tailrace/core/words.h"
+
+namespace tailrace::tune {
+namespace {
+
+using Number = std::optional<double> Observation::*;
+
+/// The first two are no member of this kind: time is never missing, a pod is a text.
+constexpr std::size_t kTime = 0, kPod = 1;
+constexpr std::size_t kRequired = 7;
+constexpr std::array<std::pair<std::string_view, Number>, 13> kColumns{{
+    {"time_s", nullptr},
+    {"pod", nullptr},
+    {"rate", &Observation::rate_per_s},
+    {"input", &Observation::input_tokens},
+    {"output", &Observation::output_tokens},
+    {"ttft_ms", &Observation::ttft_ms},
+    {"itl_ms", &Observation::itl_ms},
+    {"running", &Observation::running},
+    {"requests", &Observation::requests},
+    {"output_cv", &Observation::output_cv},
+    {"input_cv", &Observation::input_cv},
+    {"prefix_hit", &Observation::prefix_hit},
+    {"waiting", &Observation::waiting},
+}};
+
+tl::unexpected<Error> bad(std::string message) {
+  return fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+std::string names(std::size_t from, std::size_t to) {
+  std::string out;
+  for (std::size_t i = from; i < to; ++i) {
+    out += (out.empty() ? "" : ", ") + std::string(kColumns[i].first);
+  }
+  return out;
+}
+
+std::string unknown_column(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const auto& [column, member] : kColumns) known.push_back(column);
+  if (const auto meant = core::nearest_word(name, known)) {
+    return fmt::format("header: there is no column {}; did you mean {}?", core::quoted(name),
+                       *meant);
+  }
+  return fmt::format("header: there is no column {}; remove it, the known ones are {}",
+                     core::quoted(name), names(0, kColumns.size()));
+}
+
+bool is_missing(std::string_view cell) {
+  return cell.empty() || core::iequals(cell, "nan");
+}
+
+/// A number, infinities included: whether it can teach anything is for the estimator to say.
+std::optional<double> number_in(std::string_view cell) {
+  if (!cell.empty() && cell.front() == '+') cell.remove_prefix(1);  // +Inf, as exporters write it
+  const bool negative = cell.starts_with('-');
+  const std::string_view size = negative ? cell.substr(1) : cell;
+  if (core::iequals(size, "inf") || core::iequals(size, "infinity")) {
+    return negative ? -HUGE_VAL : HUGE_VAL;
+  }
+  return core::parse_double(cell);
+}
+
+}  // namespace
+
+Result<ObservationTable> ObservationTable::open(std::span<const std::string> header) {
+  ObservationTable table;
+  std::array<bool, kColumns.size()> seen{};
+  for (const std::string& cell : header) {
+    const std::string_view name = core::trim(cell);
+    const auto* const at = std::find_if(kColumns.begin(), kColumns.end(),
+                                        [&](const auto& column) { return column.first == name; });
+    if (at == kColumns.end()) return bad(unknown_column(name));
+    const auto place = static_cast<std::size_t>(at - kColumns.begin());
+    if (seen[place]) return bad(fmt::format("header: {} is there twice; keep one", name));
+    seen[place] = true;
+    table.columns_.push_back(place);
+  }
+  for (std::size_t place = 0; place < kRequired; ++place) {
+    if (seen[place]) continue;
+    return bad(fmt::format("header: the column {} is missing; give {}, and if known {}",
+                           kColumns[place].first, names(0, kRequired),
+                           names(kRequired, kColumns.size())));
+  }
+  return table;
+}
+
+Result<std::optional<Cycle>> ObservationTable::add(std::span<const std::string> cells) {
+  if (cells.size() != columns_.size()) {
+    return bad(
+        fmt::format("{} cells, but the header names {} columns", cells.size(), columns_.size()));
+  }
+  Observation row;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const auto& [name, member] = kColumns[columns_[i]];
+    const std::string_view cell = core::trim(cells[i]);
+    if (columns_[i] == kPod) {
+      if (cell.size() > kPodBytesMax) {
+        return bad(fmt::format("column pod: {} has {} bytes; give a name of at most {}",
+                               core::quoted(cell), cell.size(), kPodBytesMax));
+      }
+      row.pod = std::string(cell);
+      continue;
+    }
+    if (columns_[i] != kTime && is_missing(cell)) continue;
+    const auto value = number_in(cell);
+    if (columns_[i] == kTime) {
+      if (!value || !std::isfinite(*value)) {
+        return bad(fmt::format("column time_s: {} is no time; give seconds, such as 60",
+                               core::quoted(cell)));
+      }
+      row.time_s = *value;
+    } else if (value) {
+      row.*member = *value;
+    } else {
+      return bad(fmt::format("column {}: {} is not a number; leave the cell empty if it is unknown",
+                             name, core::quoted(cell)));
+    }
+  }
+  std::optional<Cycle> ended;
+  if (!cycle_.empty() && row.time_s != cycle_.front().time_s) {
+    if (row.time_s < cycle_.front().time_s) {
+      return bad(fmt::format("column time_s: {} comes after {}; sort the rows by time_s",
+                             row.time_s, cycle_.front().time_s));
+    }
+    ended = std::exchange(cycle_, {});
+  }
+  if (cycle_.size() == kCycleRowsMax) {
+    return fail(ErrorCode::kResourceExhausted,
+                fmt::format("column time_s: more than {} rows have the time {}; one variant has "
+                            "fewer pods, so give the rows of one variant",
+                            kCycleRowsMax, row.time_s));
+  }
+  cycle_.push_back(std::move(row));
+  return ended;
+}
+
+}  // namespace tailrace::tune
