@@ -13,7 +13,11 @@ namespace {
 using queueing::Statistic;
 
 constexpr double kMillisecondsMax = 1e9;
-constexpr std::int64_t kCountMax = 1'000'000'000;
+constexpr std::int64_t kReplicasMax = 1'000'000'000;
+constexpr std::int64_t kBatchedTokensMax = 1'000'000'000;
+constexpr std::int64_t kKvTokensMax = 1'000'000'000'000;
+constexpr std::int64_t kSequencesMax = 1'000'000;  // service_model.h takes no more
+constexpr std::int64_t kGpusMax = 1'000'000;
 
 tl::unexpected<Error> wrong(std::string what) {
   return fail(ErrorCode::kInvalidArgument, std::move(what));
@@ -43,14 +47,14 @@ core::Field target_field(std::string name, std::optional<double>& into, std::str
 }
 
 core::Field whole_field(std::string name, std::optional<std::int64_t>& into, std::int64_t low,
-                        std::string help) {
+                        std::int64_t high, std::string help) {
   core::Field field;
   field.name = std::move(name);
-  field.type = fmt::format("whole number from {} to {}", low, kCountMax);
+  field.type = fmt::format("whole number from {} to {}", low, high);
   field.help = std::move(help);
-  field.assign = [&into, low, type = field.type](std::string_view text) -> Result<void> {
+  field.assign = [&into, low, high, type = field.type](std::string_view text) -> Result<void> {
     const std::int64_t value = core::parse_int(text).value_or(-1);
-    if (value < low || value > kCountMax) return wrong("is not a " + type);
+    if (value < low || value > high) return wrong("is not a " + type);
     into = value;
     return {};
   };
@@ -105,14 +109,17 @@ void visit_variant(core::SchemaVisitor& v, VariantSettings& s) {
   v.field(number_field("cost", s.cost, "number from 0 to 1e9",
                        "Of one replica, in any unit that is the same for all variants",
                        [](double x) { return x >= 0 && x <= 1e9; }));
-  v.field(whole_field("gpus", s.gpus, 1, "GPUs of one replica"));
-  v.field(whole_field("min", s.min, 0, "Least number of replicas"));
-  v.field(whole_field("max", s.max, 0, "Greatest number of replicas"));
-  v.field(whole_field("maxBatch", s.max_batch, 1, "Sequences in a batch (--max-num-seqs)"));
-  v.field(whole_field("maxBatchedTokens", s.max_batched_tokens, 0,
+  v.field(whole_field("gpus", s.gpus, 1, kGpusMax, "GPUs of one replica"));
+  v.field(whole_field("min", s.min, 0, kReplicasMax, "Least number of replicas"));
+  v.field(whole_field("max", s.max, 0, kReplicasMax, "Greatest number of replicas"));
+  v.field(whole_field("maxBatch", s.max_batch, 1, kSequencesMax,
+                      "Sequences in a batch (--max-num-seqs)"));
+  v.field(whole_field("maxBatchedTokens", s.max_batched_tokens, 0, kBatchedTokensMax,
                       "Tokens of one iteration (--max-num-batched-tokens); 0: no limit"));
-  v.field(whole_field("kvTokens", s.kv_tokens, 0, "Tokens of context in memory; 0: unknown"));
-  v.field(whole_field("maxQueue", s.max_queue, 0, "latencyModel chain: who may wait"));
+  v.field(whole_field("kvTokens", s.kv_tokens, 0, kKvTokensMax,
+                      "Tokens of context in memory; 0: unknown"));
+  v.field(
+      whole_field("maxQueue", s.max_queue, 0, kSequencesMax, "latencyModel chain: who may wait"));
   v.field(number_field("kneeTokens", s.knee_tokens, "number of tokens from 0 to 1e6",
                        "Tokens that an iteration computes at no extra time",
                        [](double x) { return x >= 0 && x <= 1e6; }));

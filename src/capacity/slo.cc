@@ -18,7 +18,7 @@ SloTarget explicit_target(const ModelSettings& settings) {
   SloTarget slo;
   slo.targets = settings.targets;
   slo.source = SloSource::kExplicit;
-  slo.reason = "explicit: set in the configuration";
+  slo.reason = "set in the configuration";
   return slo;
 }
 
@@ -56,7 +56,7 @@ std::optional<SloTarget> inferred_target(double k, std::span<const LearntVariant
   }
   slo.source = SloSource::kInferred;
   slo.reason = fmt::format(
-      "inferred: iterations of {:g} alpha, for {:.6g} prompt and {:.6g} answer "
+      "iterations of {:g} alpha, for {:.6g} prompt and {:.6g} answer "
       "tokens",
       k, workload->input_mean, workload->output_mean);
   if (count > 1) {
@@ -74,7 +74,7 @@ std::optional<SloTarget> observed_target(const WorkloadSummary& model_wide) {
   slo.targets.itl_ms = std::min(itl * kDefaultFallbackHeadroom, kDefaultMaxFallbackItlMs);
   slo.source = SloSource::kObserved;
   slo.reason = fmt::format(
-      "observed: {:g} times the present TTFT of {:.4g} ms and ITL of {:.4g} "
+      "{:g} times the present TTFT of {:.4g} ms and ITL of {:.4g} "
       "ms (at most {:g} and {:g} ms), until parameters are learnt",
       kDefaultFallbackHeadroom, ttft, itl, kDefaultMaxFallbackTtftMs, kDefaultMaxFallbackItlMs);
   return slo;
@@ -93,8 +93,8 @@ SloTarget resolve_slo(const ModelSettings& settings, std::span<const LearntVaria
   if (auto slo = observed_target(model_wide)) return *slo;
   SloTarget none;
   none.reason = model_wide.busy_pods == 0
-                    ? "no SLO: no pod has traffic to infer one from; set targetTTFT and targetITL"
-                    : "no SLO: neither parameters nor both latencies are known; set targetTTFT and "
+                    ? "no pod has traffic to infer one from; set targetTTFT and targetITL"
+                    : "neither parameters nor both latencies are known; set targetTTFT and "
                       "targetITL";
   return none;
 }

@@ -52,7 +52,7 @@ struct ModelSettings {
   /// Keep an inferred SLO once its parameters have settled: else an alpha learnt too high loosens
   /// the very target that it is judged by.
   bool freeze_slo = true;
-  double priority = 1;
+  std::optional<double> priority;  ///< else the model's own
   double drain_s = kDefaultDrainSeconds;
   double scale_up_threshold = kDefaultScaleUpThreshold;
   double scale_down_threshold = kDefaultScaleDownThreshold;

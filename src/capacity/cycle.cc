@@ -1,0 +1,204 @@
+#include "tailrace/capacity/cycle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "capacity/learners.h"
+#include "tailrace/capacity/analyzer.h"
+#include "tailrace/capacity/slo.h"
+#include "tailrace/core/text.h"
+
+namespace tailrace::capacity {
+namespace {
+
+/// A model that is not collected for longer starts again.
+constexpr double kModelMemorySeconds = 86'400;
+
+/// What is remembered of a model.
+struct ModelMemory {
+  SloFreeze freeze;
+  std::optional<SloTarget> slo;                ///< the last that traffic gave
+  std::optional<queueing::Workload> workload;  ///< the same
+  double seen_s = 0;
+};
+
+/// A model's variants as its settings have them.
+std::vector<Variant> with_settings(const ModelState& model, const ModelSettings& settings) {
+  auto variants = model.variants;
+  for (auto& variant : variants) {
+    variant.key = model.key;
+    const auto own = settings.variants.find(variant.name);
+    if (own != settings.variants.end()) own->second.apply_to(variant);
+  }
+  return variants;
+}
+
+std::optional<std::string> twice_named(const ModelState& model) {
+  std::set<std::string_view> names;
+  for (const auto& variant : model.variants) {
+    if (!names.insert(variant.name).second) {
+      return fmt::format("two of its variants are called {}; a variant's name is its own",
+                         core::quoted(variant.name));
+    }
+  }
+  return std::nullopt;
+}
+
+/// Holds every variant, with the reason.
+ModelAnalysis held(const ModelState& model, const std::vector<Variant>& variants, bool active,
+                   const std::string& reason) {
+  ModelReading reading;
+  reading.key = model.key;
+  reading.priority = model.priority;
+  for (const auto& variant : variants) reading.variants.push_back({&variant, {}, {}});
+  SloTarget none;
+  none.reason = "not looked for";
+  auto out = analyze(reading, ModelSettings{}, none);
+  for (auto& variant : out.variants) variant.failure = reason;
+  out.notes.clear();
+  out.active = active;
+  out.failure = reason;
+  return out;
+}
+
+WorkloadSummary summary_of(const Variant& variant, Assembly assembly, Aggregator& model_wide) {
+  Aggregator own(assembly);
+  for (const auto& pod : variant.pods) {
+    own.add(pod);
+    model_wide.add(pod);
+  }
+  return own.summary();
+}
+
+/// Parameters that an SLO may be inferred from: of variants that are there, those with traffic
+/// before others.
+std::vector<LearntVariant> learnt_variants(const ModelReading& reading) {
+  std::vector<LearntVariant> busy, idle;
+  for (const auto& v : reading.variants) {
+    if (!v.parameters.values || v.summary.pods == 0) continue;
+    (v.summary.busy_pods > 0 ? busy : idle).push_back({v.variant->name, *v.parameters.values});
+  }
+  return busy.empty() ? idle : busy;
+}
+
+bool all_identified(const ModelReading& reading) {
+  return std::all_of(reading.variants.begin(), reading.variants.end(), [](const auto& v) {
+    return v.summary.busy_pods == 0 || v.parameters.identified;
+  });
+}
+
+SloTarget slo_of(const ModelReading& reading, const WorkloadSummary& model_wide,
+                 const ModelSettings& settings, ModelMemory& memory) {
+  auto slo = resolve_slo(settings, learnt_variants(reading), model_wide);
+  if (settings.assembly == Assembly::kPublished) return slo;
+  if (settings.freeze_slo) {
+    slo = memory.freeze.update(slo, all_identified(reading), settings.slo_multiplier, model_wide);
+  }
+  if (slo.source != SloSource::kNone) {
+    memory.slo = slo;
+  } else if (memory.slo && model_wide.busy_pods == 0) {
+    slo = *memory.slo;
+    slo.reason += "; no traffic now";
+  }
+  return slo;
+}
+
+}  // namespace
+
+struct CycleState::Impl {
+  Learners learners;
+  std::map<ModelKey, ModelMemory> models;
+  std::optional<Stabiliser> stabiliser;
+
+  ModelAnalysis analyse(double now_s, const ModelState& model, const Config& config);
+  void forget(double now_s);
+};
+
+ModelAnalysis CycleState::Impl::analyse(double now_s, const ModelState& model,
+                                        const Config& config) {
+  const auto settings = config.settings_of(model.key);
+  if (!settings) {
+    return held(model, with_settings(model, {}), config.active(), settings.error().message);
+  }
+  const auto variants = with_settings(model, *settings);
+  if (const auto twice = twice_named(model)) return held(model, variants, true, *twice);
+
+  ModelMemory& memory = models[model.key];
+  memory.seen_s = now_s;
+  ModelReading reading;
+  reading.key = model.key;
+  reading.priority = settings->priority.value_or(model.priority);
+  reading.gateway = model.gateway;
+  Aggregator everything(settings->assembly);
+  for (const auto& variant : variants) {
+    auto summary = summary_of(variant, settings->assembly, everything);
+    auto parameters = learners.update(now_s, variant, *settings);
+    reading.variants.push_back({&variant, std::move(summary), std::move(parameters)});
+  }
+  const auto model_wide = everything.summary();
+  if (auto workload = model_wide.workload()) memory.workload = workload;
+  reading.workload = memory.workload;
+  return analyze(reading, *settings, slo_of(reading, model_wide, *settings, memory));
+}
+
+void CycleState::Impl::forget(double now_s) {
+  learners.forget(now_s);
+  std::erase_if(
+      models, [&](const auto& entry) { return now_s - entry.second.seen_s > kModelMemorySeconds; });
+}
+
+bool CycleResult::any_failed() const {
+  return std::any_of(models.begin(), models.end(), [](const ModelAnalysis& m) {
+    return (m.failure || !m.active) && !m.variants.empty();
+  });
+}
+
+CycleState::CycleState(const std::optional<StabilisationConfig>& stabilisation)
+    : impl_(std::make_unique<Impl>()) {
+  if (stabilisation) impl_->stabiliser.emplace(*stabilisation);
+}
+CycleState::CycleState(CycleState&&) noexcept = default;
+CycleState& CycleState::operator=(CycleState&&) noexcept = default;
+CycleState::~CycleState() = default;
+
+std::string CycleState::save(double now_s) {
+  return impl_->learners.save(now_s);
+}
+
+Result<void> CycleState::restore(std::string_view document) {
+  return impl_->learners.restore(document);
+}
+
+void learn_cycle(double now_s, const std::vector<ModelState>& models, const Config& config,
+                 CycleState& state) {
+  // The SLO settles over the same cycles, so the whole analysis runs and only its answer is left.
+  for (const auto& model : models) (void)state.impl_->analyse(now_s, model, config);
+  state.impl_->forget(now_s);
+}
+
+CycleResult run_cycle(double now_s, const CycleInput& input, const CycleConfig& config,
+                      CycleState& state) {
+  CycleResult result;
+  result.models.reserve(input.models.size());
+  for (const auto& model : input.models) {
+    result.models.push_back(state.impl_->analyse(now_s, model, config.models));
+  }
+  state.impl_->forget(now_s);
+  result.decisions = optimize(config.optimizer, result.models, input.limits);
+  if (state.impl_->stabiliser) state.impl_->stabiliser->apply(now_s, result.decisions);
+  std::span<Decision> rest = result.decisions;
+  for (const auto& model : result.models) {
+    const auto own = rest.first(model.variants.size());
+    rest = rest.subspan(model.variants.size());
+    const auto zero = input.zero.find(model.key);
+    enforce(model, zero == input.zero.end() ? ZeroEvidence{} : zero->second, own);
+  }
+  if (input.limits) limit_growth(result.models, *input.limits, result.decisions);
+  sign(result.decisions, config.writer);
+  return result;
+}
+
+}  // namespace tailrace::capacity
