@@ -263,6 +263,11 @@ Result<Config> Config::parse(std::string_view text, std::string_view origin) {
   return config;
 }
 
+void Config::change_all(const std::function<void(ModelSettings&)>& change) {
+  change(defaults_);
+  for (auto& [key, settings] : models_) change(settings);
+}
+
 Result<ModelSettings> Config::settings_of(const ModelKey& key) const {
   if (!active_) {
     return fail(ErrorCode::kUnavailable,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -87,6 +88,9 @@ class Config {
   /// What holds for a model. Errors: kUnavailable with the reason why its replicas are held: no
   /// `default` entry, or one that is wrong.
   Result<ModelSettings> settings_of(const ModelKey& key) const;
+
+  /// Changes what holds for every model, held ones aside: for flags that stand above the file.
+  void change_all(const std::function<void(ModelSettings&)>& change);
 
   bool active() const { return active_; }  ///< there is a `default` entry
   const std::vector<ConfigProblem>& problems() const { return problems_; }

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "tailrace/tune/defaults.h"
+
 namespace tailrace::capacity {
 
 inline constexpr double kDefaultSloMultiplier = 3.0;  ///< k: utilisation 1 − 1/k = 0.67
@@ -13,12 +15,14 @@ inline constexpr std::int64_t kDefaultMaxQueueSize = 100;
 inline constexpr double kDefaultFallbackHeadroom = 1.5;  ///< on observed latency, cold start
 inline constexpr double kDefaultMaxFallbackTtftMs = 10000;
 inline constexpr double kDefaultMaxFallbackItlMs = 500;
-inline constexpr double kDefaultMaxNis = 7.378;  ///< the 97.5 % quantile of chi-square, two degrees
-inline constexpr double kDefaultAlphaMs = 5.0;   ///< where the bootstrap fails
-inline constexpr double kDefaultBetaMs = 0.05;
-inline constexpr double kDefaultGammaMs = 0.00005;
-inline constexpr double kBaseFactor = 0.9;  ///< of ITL that the bootstrap takes for alpha
-inline constexpr double kTransientDelaySeconds = 120;
+
+// Those of the tuner are its own; here so that the whole table stands in one place.
+inline constexpr double kDefaultMaxNis = tune::kMaxNis;
+inline constexpr double kDefaultAlphaMs = tune::kDefaultStart.alpha_ms;
+inline constexpr double kDefaultBetaMs = tune::kDefaultStart.beta_ms;
+inline constexpr double kDefaultGammaMs = tune::kDefaultStart.gamma_ms;
+inline constexpr double kBaseFactor = tune::kBaseFactor;
+inline constexpr double kTransientDelaySeconds = tune::kTransientDelaySeconds;
 
 // Ours.
 inline constexpr double kDefaultScaleUpThreshold = 0.85;    ///< of anticipated supply

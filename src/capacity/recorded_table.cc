@@ -1,0 +1,366 @@
+#include "tailrace/capacity/recorded_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "tailrace/core/text.h"
+#include "tailrace/core/words.h"
+
+namespace tailrace::capacity {
+namespace {
+
+enum Place : std::size_t {
+  kTime,
+  kNamespace,
+  kModel,
+  kVariant,
+  kPod,
+  kRate,
+  kInput,
+  kOutput,
+  kTtft,
+  kItl,
+  // what may be left out
+  kAccelerator,
+  kRunning,
+  kRequests,
+  kOutputCv,
+  kInputCv,
+  kPrefixHit,
+  kWaiting,
+  kCurrent,
+  kPending,
+  kMin,
+  kMax,
+  kCost,
+  kGpus,
+  kMaxBatch,
+  kMaxBatchedTokens,
+  kKvTokens,
+  kMaxQueue,
+  kKnee,
+  kFingerprint,
+  kScaledUpAt,
+  kPriority,
+  kGatewayQueue,
+  kPlaces
+};
+constexpr std::size_t kRequired = kAccelerator;
+
+enum class Kind { kText, kReal, kWhole };
+struct Column {
+  std::string_view name;
+  Kind kind = Kind::kReal;
+  double low = -HUGE_VAL, high = HUGE_VAL;
+};
+constexpr double kTokens = 1e12, kReplicas = 1e9, kSequences = 1e6;
+constexpr std::array<Column, kPlaces> kColumns{{
+    {"time_s"},
+    {"namespace", Kind::kText},
+    {"model", Kind::kText},
+    {"variant", Kind::kText},
+    {"pod", Kind::kText},
+    {"rate"},
+    {"input"},
+    {"output"},
+    {"ttft_ms"},
+    {"itl_ms"},
+    {"accelerator", Kind::kText},
+    {"running"},
+    {"requests"},
+    {"output_cv"},
+    {"input_cv"},
+    {"prefix_hit"},
+    {"waiting"},
+    {"current", Kind::kWhole, 0, kReplicas},
+    {"pending", Kind::kWhole, 0, kReplicas},
+    {"min", Kind::kWhole, 0, kReplicas},
+    {"max", Kind::kWhole, 0, kReplicas},
+    {"cost", Kind::kReal, 0, 1e9},
+    {"gpus", Kind::kWhole, 1, kSequences},
+    {"max_batch", Kind::kWhole, 1, kSequences},
+    {"max_batched_tokens", Kind::kWhole, 0, kReplicas},
+    {"kv_tokens", Kind::kWhole, 0, kTokens},
+    {"max_queue", Kind::kWhole, 0, kSequences},
+    {"knee_tokens", Kind::kReal, 0, kSequences},
+    {"fingerprint", Kind::kText},
+    {"scaled_up_at_s"},
+    {"priority", Kind::kReal, 0, kSequences},
+    {"gateway_queue", Kind::kReal, 0, kTokens},
+}};
+
+tl::unexpected<Error> bad(std::string message) {
+  return fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+std::string names(std::size_t from, std::size_t to) {
+  std::string out;
+  for (std::size_t i = from; i < to; ++i) {
+    out += (out.empty() ? "" : ", ") + std::string(kColumns[i].name);
+  }
+  return out;
+}
+
+std::string unknown_column(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const auto& column : kColumns) known.push_back(column.name);
+  if (const auto meant = core::nearest_word(name, known)) {
+    return fmt::format("header: there is no column {}; did you mean {}?", core::quoted(name),
+                       *meant);
+  }
+  return fmt::format("header: there is no column {}; remove it, the known ones are {}",
+                     core::quoted(name), names(0, kPlaces));
+}
+
+bool is_missing(std::string_view cell) {
+  return cell.empty() || core::iequals(cell, "nan");
+}
+
+/// Infinities included: what a pod reports is for the aggregation to judge.
+std::optional<double> number_in(std::string_view cell) {
+  if (cell.starts_with('+')) cell.remove_prefix(1);  // +Inf, as exporters write it
+  const bool negative = cell.starts_with('-');
+  const std::string_view size = negative ? cell.substr(1) : cell;
+  if (core::iequals(size, "inf") || core::iequals(size, "infinity")) {
+    return negative ? -HUGE_VAL : HUGE_VAL;
+  }
+  return core::parse_double(cell);
+}
+
+Result<double> value_in(const Column& column, std::string_view cell) {
+  const auto value = number_in(cell);
+  if (!value) {
+    return bad(fmt::format("column {}: {} is not a number; leave the cell empty if it is unknown",
+                           column.name, core::quoted(cell)));
+  }
+  const bool whole = column.kind != Kind::kWhole || std::floor(*value) == *value;
+  if (*value >= column.low && *value <= column.high && whole) return *value;
+  return bad(fmt::format(
+      "column {}: {} is not a {} from {:.15g} to {:.15g}; leave the cell empty "
+      "if it is unknown",
+      column.name, core::quoted(cell), column.kind == Kind::kWhole ? "whole number" : "number",
+      column.low, column.high));
+}
+
+constexpr std::pair<Place, std::optional<double> tune::Observation::*> kPodNumbers[] = {
+    {kRate, &tune::Observation::rate_per_s},      {kInput, &tune::Observation::input_tokens},
+    {kOutput, &tune::Observation::output_tokens}, {kTtft, &tune::Observation::ttft_ms},
+    {kItl, &tune::Observation::itl_ms},           {kRunning, &tune::Observation::running},
+    {kRequests, &tune::Observation::requests},    {kOutputCv, &tune::Observation::output_cv},
+    {kInputCv, &tune::Observation::input_cv},     {kPrefixHit, &tune::Observation::prefix_hit},
+    {kWaiting, &tune::Observation::waiting},
+};
+
+}  // namespace
+
+struct RecordedTable::Row {
+  std::array<std::string, kPlaces> texts;
+  std::array<std::optional<double>, kPlaces> numbers;
+
+  ModelKey model() const { return {texts[kNamespace], texts[kModel]}; }
+  const std::string& text(Place place) const { return texts[place]; }
+  const std::optional<double>& number(Place place) const { return numbers[place]; }
+  template <class T>
+  void set(Place place, T& into) const {
+    if (numbers[place]) into = static_cast<T>(*numbers[place]);
+  }
+};
+
+Result<RecordedTable> RecordedTable::open(std::span<const std::string> header) {
+  RecordedTable table;
+  std::array<bool, kPlaces> seen{};
+  for (const std::string& cell : header) {
+    const std::string_view name = core::trim(cell);
+    const auto* const at = std::find_if(kColumns.begin(), kColumns.end(),
+                                        [&](const Column& column) { return column.name == name; });
+    if (at == kColumns.end()) return bad(unknown_column(name));
+    const auto place = static_cast<std::size_t>(at - kColumns.begin());
+    if (seen[place]) return bad(fmt::format("header: {} is there twice; keep one", name));
+    seen[place] = true;
+    table.columns_.push_back(place);
+  }
+  for (std::size_t place = 0; place < kRequired; ++place) {
+    if (seen[place]) continue;
+    return bad(fmt::format("header: the column {} is missing; give {}, and if known {}",
+                           kColumns[place].name, names(0, kRequired), names(kRequired, kPlaces)));
+  }
+  return table;
+}
+
+Result<RecordedTable::Row> RecordedTable::read(std::span<const std::string> cells) const {
+  if (cells.size() != columns_.size()) {
+    return bad(
+        fmt::format("{} cells, but the header names {} columns", cells.size(), columns_.size()));
+  }
+  Row row;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::size_t place = columns_[i];
+    const Column& column = kColumns[place];
+    const std::string_view cell = core::trim(cells[i]);
+    if (column.kind == Kind::kText) {
+      if (cell.size() > kNameBytesMax) {
+        return bad(fmt::format("column {}: {} has {} bytes; give a name of at most {}", column.name,
+                               core::quoted(cell), cell.size(), kNameBytesMax));
+      }
+      row.texts[place] = std::string(cell);
+    } else if (!is_missing(cell)) {
+      const auto value = value_in(column, cell);
+      if (!value) return fail(value.error());
+      row.numbers[place] = *value;
+    }
+  }
+  if (!row.numbers[kTime] || !std::isfinite(*row.numbers[kTime])) {
+    return bad("column time_s: no time; give seconds, such as 60");
+  }
+  for (const Place place : {kNamespace, kModel, kVariant}) {
+    if (row.texts[place].empty()) {
+      return bad(fmt::format("column {}: empty; every row names its namespace, model and variant",
+                             kColumns[place].name));
+    }
+  }
+  return row;
+}
+
+Result<std::optional<RecordedCycle>> RecordedTable::add(std::span<const std::string> cells) {
+  auto row = read(cells);
+  if (!row) return fail(row.error());
+  const double time_s = *row->number(kTime);
+  std::optional<RecordedCycle> ended;
+  if (time_s_ && time_s != *time_s_) {
+    if (time_s < *time_s_) {
+      return bad(fmt::format("column time_s: {} comes after {}; sort the rows by time_s", time_s,
+                             *time_s_));
+    }
+    ended = end_cycle();
+  }
+  time_s_ = time_s;
+  if (++rows_ > kCycleRowsMax) {
+    return fail(
+        ErrorCode::kResourceExhausted,
+        fmt::format("column time_s: more than {} rows have the time {}", kCycleRowsMax, time_s));
+  }
+  if (const auto taken = take(std::move(*row)); !taken) return fail(taken.error());
+  return ended;
+}
+
+Result<ModelState*> RecordedTable::model_of(const Row& row) {
+  const auto [place, first] = model_places_.try_emplace(row.model(), models_.size());
+  if (first) {
+    models_.emplace_back();
+    models_.back().key = row.model();
+  }
+  return &models_[place->second];
+}
+
+Result<std::pair<Variant*, std::size_t>> RecordedTable::variant_of(const Row& row,
+                                                                   ModelState& model) {
+  const std::pair key(row.model(), row.text(kVariant));
+  const auto known = variant_places_.find(key);
+  if (known != variant_places_.end()) {
+    return std::pair(&model.variants[known->second.second], known->second.second);
+  }
+  if (variant_places_.size() >= kVariantsMax) {
+    return fail(ErrorCode::kResourceExhausted,
+                fmt::format("column variant: more than {} variants", kVariantsMax));
+  }
+  const std::size_t place = model.variants.size();
+  variant_places_.emplace(key, std::pair(model_places_.at(row.model()), place));
+  auto& variant = model.variants.emplace_back();
+  variant.key = row.model();
+  variant.name = row.text(kVariant);
+  return std::pair(&variant, place);
+}
+
+Result<void> RecordedTable::take(Row row) {
+  auto model = model_of(row);
+  if (!model) return fail(model.error());
+  auto found = variant_of(row, **model);
+  if (!found) return fail(found.error());
+  Variant& v = *found->first;
+  const std::pair own(row.model(), row.text(kVariant));
+
+  // What belongs to the variant or the model is said by each of its rows; two sayings are a mix-up.
+  for (const Place place :
+       {kAccelerator, kCurrent, kPending, kMin, kMax, kCost, kGpus, kMaxBatch, kMaxBatchedTokens,
+        kKvTokens, kMaxQueue, kKnee, kFingerprint, kScaledUpAt, kPriority, kGatewayQueue}) {
+    const bool is_text = kColumns[place].kind == Kind::kText;
+    if (is_text ? row.text(place).empty() : !row.number(place)) continue;
+    const bool of_model = place == kPriority || place == kGatewayQueue;
+    auto value = is_text ? row.text(place) : fmt::format("{}", *row.number(place));
+    const auto [told, first] = told_.try_emplace(
+        std::pair(of_model ? std::pair(row.model(), std::string()) : own, std::size_t{place}),
+        value);
+    if (first || told->second == value) continue;
+    return bad(fmt::format("column {}: {} here, but {} in an earlier row of the same {} and time",
+                           kColumns[place].name, core::quoted(value), core::quoted(told->second),
+                           of_model ? "model" : "variant"));
+  }
+  if (!row.text(kAccelerator).empty()) v.accelerator = row.text(kAccelerator);
+  if (!row.text(kFingerprint).empty()) v.fingerprint = row.text(kFingerprint);
+  row.set(kCurrent, v.current);
+  row.set(kPending, v.pending);
+  row.set(kMin, v.min);
+  if (row.number(kMax)) v.max = static_cast<std::int64_t>(*row.number(kMax));
+  row.set(kCost, v.cost);
+  row.set(kGpus, v.gpus_per_replica);
+  row.set(kMaxBatch, v.limits.max_num_seqs);
+  row.set(kMaxBatchedTokens, v.limits.max_batched_tokens);
+  row.set(kKvTokens, v.limits.kv_tokens);
+  row.set(kMaxQueue, v.limits.max_queue);
+  row.set(kKnee, v.knee_tokens);
+  if (const auto at = row.number(kScaledUpAt); at && std::isfinite(*at)) v.scaled_up_at_s = *at;
+  row.set(kPriority, (*model)->priority);
+  if (row.number(kGatewayQueue)) (*model)->gateway = Backlog{*row.number(kGatewayQueue)};
+
+  if (row.text(kPod).empty()) {
+    for (const auto& [place, member] : kPodNumbers) {
+      if (row.number(place)) {
+        return bad(
+            fmt::format("column {}: a value, but the row names no pod; give its pod, or "
+                        "leave the cell empty",
+                        kColumns[place].name));
+      }
+    }
+    return {};
+  }
+  if (!pods_.emplace(own, row.text(kPod)).second) {
+    return bad(fmt::format("column pod: {} of this variant has two rows of the time {}; keep one",
+                           core::quoted(row.text(kPod)), *time_s_));
+  }
+  auto& pod = v.pods.emplace_back();
+  pod.time_s = *time_s_;
+  pod.pod = row.text(kPod);
+  for (const auto& [place, member] : kPodNumbers) pod.*member = row.number(place);
+  return {};
+}
+
+RecordedCycle RecordedTable::end_cycle() {
+  // Where nobody says how many there are, those that report are; who reports no more keeps the
+  // number he had.
+  for (auto& model : models_) {
+    for (auto& v : model.variants) {
+      if (v.pods.empty() || told_.contains({{v.key, v.name}, kCurrent})) continue;
+      v.current = static_cast<std::int64_t>(v.pods.size());
+    }
+  }
+  RecordedCycle cycle{*time_s_, models_};
+  for (auto& model : models_) {
+    model.gateway.reset();
+    for (auto& v : model.variants) v.pods.clear();
+  }
+  pods_.clear();
+  told_.clear();
+  rows_ = 0;
+  return cycle;
+}
+
+std::optional<RecordedCycle> RecordedTable::finish() {
+  if (!time_s_) return std::nullopt;
+  return end_cycle();
+}
+
+}  // namespace tailrace::capacity
