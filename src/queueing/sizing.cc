@@ -15,7 +15,7 @@ namespace {
 constexpr double kRelativeTolerance = 1e-10;
 /// Of a root search: TOMS 748 takes about ten, and never more than bisection three times over.
 constexpr std::uintmax_t kStepsMax = 200;
-/// Of the largest rate: where a rate is so low that nobody meets anybody.
+/// Of the largest rate: below it the search needs no relative precision.
 constexpr double kLeastShare = 1e-6;
 /// Below the largest rate, where every latency would be infinite.
 constexpr double kBelowMost = 1 - 1e-9;
@@ -85,13 +85,13 @@ class RateSearch {
         statistic_(statistic),
         detail_(statistic == Statistic::kMean ? Detail::kMeans : Detail::kPercentiles) {
     workload_.rate_per_s = 0;
-    const double most = latency_unchecked(model_, workload_, Detail::kMeans).max_rate_per_s;
+    const double most =
+        std::min(kRateMax, latency_unchecked(model_, workload_, Detail::kMeans).max_rate_per_s);
     // The chain may run at its largest rate; the other modes' latencies are infinite there.
     high_ = model_.mode == Mode::kChain ? most : most * kBelowMost;
-    low_ = model_.mode == Mode::kChain
-               ? std::min(high_, chain_least_rate(model_.iteration, workload_))
-           : model_.mode == Mode::kClosedForm ? 0
-                                              : most * kLeastShare;
+    if (model_.mode == Mode::kChain) {
+      low_ = std::min(high_, chain_least_rate(model_.iteration, workload_));
+    }
   }
 
   double low() const { return low_; }
@@ -129,7 +129,9 @@ class RateSearch {
       const double share = latency > 0 ? std::min(1e9, target.ms / latency) : 1e9;
       return share - 1;
     };
-    const auto close = [](double a, double b) { return b - a <= kRelativeTolerance * a; };
+    const auto close = [&](double a, double b) {
+      return b - a <= kRelativeTolerance * std::max(a, kLeastShare * high_);
+    };
     const double at_good = headroom(good), at_bad = headroom(bad);
     if (good >= bad || close(good, bad) || at_good <= 0) return good;
     std::uintmax_t steps = kStepsMax;

@@ -1,0 +1,101 @@
+// What does a sizing say beside its rate?
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tailrace/queueing/sizing.h"
+
+namespace tailrace::queueing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Mode kModes[] = {Mode::kClosedForm, Mode::kChain, Mode::kCorrected};
+
+ServiceModel llama(Mode mode) {
+  ServiceModel model;
+  model.mode = mode;
+  model.iteration = {.alpha_ms = 6, .beta_ms = 0.02, .gamma_ms = 7.6e-5};
+  return model;
+}
+
+Sizing of(Mode mode, const Targets& targets, double output_cv = 0) {
+  return size(llama(mode), Workload::of(0, 512, 128, 0, output_cv), targets).value();
+}
+
+TEST(Sizing, TheTighterTargetBinds) {
+  for (const Mode mode : kModes) {
+    EXPECT_EQ(of(mode, {.ttft_ms = 25, .itl_ms = 100}).limit, SizingLimit::kTtft);
+    EXPECT_EQ(of(mode, {.ttft_ms = 1000, .itl_ms = 15}).limit, SizingLimit::kItl);
+    EXPECT_EQ(of(mode, {.ttft_ms = 1000, .itl_ms = 100, .e2e_ms = 1200}).limit, SizingLimit::kE2e);
+    EXPECT_EQ(of(mode, {.ttft_ms = 1e12}).limit, SizingLimit::kStability);
+  }
+}
+
+TEST(Sizing, TheReasonNamesTheTargetAndTheRate) {
+  const Sizing found = of(Mode::kClosedForm, {.ttft_ms = 1000, .itl_ms = 15});
+  EXPECT_EQ(found.reason, "the time per token reaches its target of 15 ms at 32.4328 requests/s");
+}
+
+TEST(Sizing, AnUnreachableTargetSaysByHowMuchAndWhatWouldHaveToChange) {
+  for (const Mode mode : kModes) {
+    const Sizing found = of(mode, {.ttft_ms = 10, .itl_ms = 15});
+    EXPECT_FALSE(found.reachable);
+    EXPECT_EQ(found.rate_per_s, 0);
+    EXPECT_EQ(found.throughput_per_s, 0);
+    EXPECT_EQ(found.limit, SizingLimit::kTtft);
+    EXPECT_FALSE(found.ttft_rate_per_s);
+    EXPECT_TRUE(found.itl_rate_per_s);
+    EXPECT_GT(*found.achieved.ttft_ms, 10);
+    EXPECT_THAT(found.reason, HasSubstr("% above its target of 10 ms"));
+    EXPECT_THAT(found.reason, HasSubstr("shorter prompts or a faster accelerator"));
+  }
+}
+
+TEST(Sizing, OfSeveralUnreachableTargetsTheWorstIsNamed) {
+  const Sizing found = of(Mode::kClosedForm, {.ttft_ms = 16, .itl_ms = 0.5, .e2e_ms = 700});
+  EXPECT_EQ(found.limit, SizingLimit::kItl);
+  EXPECT_FALSE(found.ttft_rate_per_s || found.itl_rate_per_s || found.e2e_rate_per_s);
+}
+
+TEST(Sizing, TargetsThatContradictEachOtherAreNoError) {
+  for (const Mode mode : kModes) {
+    // An answer shorter than its first token.
+    EXPECT_FALSE(of(mode, {.ttft_ms = 1000, .itl_ms = 100, .e2e_ms = 5}).reachable);
+    EXPECT_EQ(of(mode, {.ttft_ms = 1e-300, .itl_ms = 1e300}).limit, SizingLimit::kTtft);
+  }
+}
+
+TEST(Sizing, ChainsCapacityIsWhatItServesNotWhatArrives) {
+  ServiceModel model = llama(Mode::kChain);
+  model.limits.max_num_seqs = 8;
+  model.limits.max_queue = 2;
+  const Sizing found = size(model, Workload::of(0, 512, 128), {.ttft_ms = 1e6}).value();
+  EXPECT_EQ(found.rate_per_s, found.achieved.max_rate_per_s);
+  EXPECT_LT(found.throughput_per_s, 0.95 * found.rate_per_s);
+  EXPECT_EQ(found.throughput_per_s, *found.achieved.throughput_per_s);
+}
+
+TEST(Sizing, LengthsThatVaryCostCapacityOnlyInTheCorrectedModel) {
+  const Targets targets{.ttft_ms = 100, .itl_ms = 25};
+  EXPECT_LT(of(Mode::kCorrected, targets, 1.8).rate_per_s,
+            0.95 * of(Mode::kCorrected, targets).rate_per_s);
+  for (const Mode mode : {Mode::kClosedForm, Mode::kChain}) {
+    EXPECT_EQ(of(mode, targets, 1.8).rate_per_s, of(mode, targets).rate_per_s);
+  }
+}
+
+TEST(Sizing, WorkThatCostsNothingHasALargestRateAllTheSame) {
+  for (const Mode mode : kModes) {
+    ServiceModel model = llama(mode);
+    model.iteration = {.alpha_ms = 6};
+    const Sizing found = size(model, Workload::of(0, 512, 128), {.ttft_ms = 100}).value();
+    EXPECT_TRUE(found.reachable);
+    EXPECT_TRUE(std::isfinite(found.rate_per_s) && found.rate_per_s > 0) << to_string(mode);
+    EXPECT_TRUE(std::isfinite(found.achieved.max_rate_per_s));
+  }
+}
+
+}  // namespace
+}  // namespace tailrace::queueing
