@@ -1,10 +1,12 @@
 // Iterations and occupancy as a Poisson autoregression: exact first and second moments while no
-// limit binds; beyond the batch a birth-death chain with the same mean and variance.
+// limit binds, beyond the batch a birth-death chain with the same mean and variance, and behind the
+// token budget a line of prompts. docs/queueing-model.md explains each term.
 #include <algorithm>
 #include <cmath>
 
 #include "queueing/modes.h"
 #include "queueing/occupancy.h"
+#include "queueing/percentiles.h"
 #include "queueing/service_point.h"
 #include "queueing/token_budget.h"
 
@@ -13,10 +15,12 @@ namespace {
 
 /// An engine's iteration lasts a nanosecond at least.
 constexpr double kLeastIterationMs = 1e-6;
-/// Of the part of a request's time that comes from bursts, what fixed lengths add to it. Measured.
-constexpr double kFixedBursts = 0.5;
 /// How often the knee's mean iteration is found anew with the spread that it leads to.
 constexpr int kKneePasses = 2;
+/// Of the part of a request's time that comes from bursts, what fixed lengths add to it. Measured.
+constexpr double kFixedBursts = 0.5;
+/// Of the maximum rate: where the formula has been compared with simulations.
+constexpr double kTrusted = 0.9;
 
 Overdispersion overdispersion(const OperatingPoint& at, const Spread& spread,
                               const RequestWork& work, double rate) {
@@ -27,7 +31,7 @@ Overdispersion overdispersion(const OperatingPoint& at, const Spread& spread,
 
 /// Over the chain's mean wait, which is right for exponential lengths. Long queues see the lengths'
 /// variation, as in a queue with many servers; short ones do not, since those in the batch share
-/// it. Measured: see docs/queueing-model.md.
+/// it. Measured.
 double wait_factor(const RequestWork& work, const RateLimit& limit, const IterationModel& m,
                    double share) {
   const double c2 = work.length_cv2;
@@ -37,13 +41,21 @@ double wait_factor(const RequestWork& work, const RateLimit& limit, const Iterat
   return 1 + (c2 - 1) / 2 / (1 + (0.15 + 0.4 * c2 + sharing) * brief);
 }
 
+/// What is left of a variance, averaged over a request's time in the batch, when the batch forgets
+/// in 1 / (1 − load) of such times.
+double kept_over_a_life(double load) {
+  const double x = std::max(1e-3, 1 - load);
+  return 2 * (x - 1 + std::exp(-x)) / (x * x);
+}
+
 }  // namespace
 
-Latency corrected(const ServiceModel& model, const Workload& w, Detail) {
+Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
   const RequestWork work = work_of(model, w);
   const double lambda = w.rate_per_s * 1e-3;
   IterationModel iteration = model.iteration;
   iteration.alpha_ms = std::max(iteration.alpha_ms, kLeastIterationMs);
+  const double alpha = iteration.alpha_ms;
   const RateLimit limit = rate_limit(iteration, model.limits, work);
   Latency out;
   out.max_rate_per_s = limit.per_ms * 1e3;
@@ -54,6 +66,7 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail) {
   out.rho = lambda * work.iterations * out.delta_ms;
   out.stable = share < 1;
   if (!out.stable) return out;
+
   Spread spread = spread_of(at, work, lambda);
   if (iteration.knee_tokens > 0) {
     for (int pass = 0; pass < kKneePasses; ++pass) {
@@ -62,58 +75,84 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail) {
     }
   }
   const double t = at.iteration;
+  const double prefill = at.slopes.prefill;
   const double decoding = lambda * work.decodes * t;
   const Occupancy occupied =
       occupancy(decoding + lambda * t, lambda * spread.n_var, limit.slots, share);
-  spread.t_var *= occupied.held;
-  spread.tn_cov *= occupied.held;
-  spread.next_cov *= occupied.held;
-  // Prompts that arrive in the same iteration as a request, and how long its own would be if the
-  // budget had no end.
-  const double others = t - iteration.alpha_ms;
-  double own = t - others / limit.slots + lambda * spread.next_cov / t + at.slopes.prefill;
-  // Beside those of processor sharing, bursts of fixed lengths end together as they came.
-  const double load = lambda * work.iterations * out.delta_ms;
+  double t_var = occupied.held * lambda * spread.t_var;
+  const double bursts_var = lambda * t * (prefill * prefill + at.slopes.prefill_var) /
+                            (1 - std::min(0.999, lambda * lambda * prefill * prefill));
+  const double slow_var = std::max(0.0, t_var - bursts_var);
+  const double tn_cov = occupied.held * spread.tn_cov;
+  // The iteration that computes its prompt: as many others, and more of them where the iteration
+  // that it met was long. One of the slots is its own.
+  double own =
+      t - (t - alpha) / limit.slots + occupied.held * lambda * spread.next_cov / t + prefill;
+  // Beside what processor sharing gives, bursts of fixed lengths end together as they came.
+  const double load = std::min(out.rho, 1 - 1e-9);
   const double sharing = occupied.held * work.iterations * out.delta_ms / (1 - load);
-  const double bursts = std::max(0.0, spread.tn_cov / t - sharing);
-  double service = work.iterations * t + spread.tn_cov / t +
-                   kFixedBursts * std::max(0.0, 1 - work.length_cv2) * bursts;
-  double t_var = lambda * spread.t_var;
-  const auto budget = static_cast<double>(model.limits.max_batched_tokens);
-  if (budget > 0 && work.prefill > 0) {
-    const double left = std::max(1.0, budget - decoding);
+  const double bursts = std::max(0.0, tn_cov / t - sharing);
+  double service =
+      work.iterations * t + tn_cov / t + kFixedBursts * std::max(0.0, 1 - work.length_cv2) * bursts;
+
+  LatencyLaw law;
+  if (const auto budget = static_cast<double>(model.limits.max_batched_tokens);
+      budget > 0 && work.prefill > 0) {
+    law.left = std::max(1.0, budget - decoding);
     const double seen = lambda * (t + t_var / t);
-    const double base = own - at.slopes.prefill * (1 + seen);
-    const PromptLine line =
-        prompt_line({.tokens = work.prefill,
-                     .tokens_var = work.prefill_var,
-                     .per_iteration = lambda * t,
-                     .spread = lambda * t_var / t,
-                     .per_full = std::min(lambda * (base + iteration.beta_ms * left),
-                                          lambda / limit.budget_per_ms * left / work.prefill),
-                     .per_seen = seen},
-                    left, lambda * spread.n_var);
-    const double per_token = at.slopes.prefill / work.prefill;
-    const double budgeted = base * line.chunks + per_token * (work.prefill + line.others);
+    const double base = own - prefill * (1 + seen);
+    law.traffic = {.tokens = work.prefill,
+                   .tokens_var = work.prefill_var,
+                   .per_iteration = lambda * t,
+                   .spread = lambda * t_var / t,
+                   .per_full = std::min(lambda * (base + iteration.beta_ms * law.left),
+                                        lambda / limit.budget_per_ms * law.left / work.prefill),
+                   .per_seen = seen};
+    law.line = prompt_line(law.traffic, law.left, lambda * spread.n_var);
+    const double budgeted = base * law.line.chunks + prefill * (1 + law.line.others / work.prefill);
     service += budgeted - own;
     own = budgeted;
     // Chunks spread what prompts add over several iterations.
-    t_var -= lambda * t * at.slopes.prefill * at.slopes.prefill * (1 - 1 / line.alone);
+    t_var = std::max(0.0, t_var - lambda * t * prefill * prefill * (1 - 1 / law.line.alone));
   }
   const double wait =
       lambda > 0 ? occupied.waiting / lambda * wait_factor(work, limit, iteration, share) : 0;
+  // An idle engine begins at once: no rest of an iteration, nor those who would arrive in it.
+  const double unmet = occupied.idle * lambda * prefill * alpha;
+  own -= unmet;
+  service -= unmet;
   out.iteration_ms = t;
-  // An idle engine begins at once: neither rest of an iteration nor those that would arrive in it.
-  const double found = t + std::max(0.0, t_var) / t;
-  const double alpha = iteration.alpha_ms;
-  own -= occupied.idle * lambda * at.slopes.prefill * alpha;
-  out.wait_ms = wait + (found - occupied.idle * alpha) / 2;
+  out.wait_ms = wait + (t + t_var / t - occupied.idle * alpha) / 2;
   out.ttft_ms = *out.wait_ms + own;
-  out.itl_ms = work.decodes > 0 ? std::max(0.0, service - own) / work.decodes : t;
+  out.itl_ms = work.decodes > 0 ? std::max(alpha, (service - own) / work.decodes) : t;
   out.e2e_ms = *out.ttft_ms + work.decodes * *out.itl_ms;
   out.concurrency = lambda * service;
   out.throughput_per_s = w.rate_per_s;
-  if (share > 0.9) out.out_of_range = OutOfRange::kNearSaturation;
+  if (detail == Detail::kPercentiles) {
+    law.rate_per_ms = lambda;
+    law.idle = occupied.idle;
+    law.full = occupied.full;
+    law.full_wait = occupied.full > 0 ? wait / occupied.full : 0;
+    law.alpha = alpha;
+    law.iteration = t;
+    law.slow_var = slow_var;
+    law.full_iteration = limit.slots / work.iterations / limit.per_ms;
+    law.most_others = limit.slots - 1;
+    law.admitted = law.most_others / work.iterations;
+    law.prefill = prefill;
+    law.prefill_var = at.slopes.prefill_var;
+    law.decodes = work.decodes;
+    law.length_cv2 = work.length_cv2;
+    law.linear_prefill = iteration.beta_ms * work.prefill + iteration.gamma_ms * work.touched +
+                         iteration.per_request_ms;
+    law.prompt_tokens = work.prefill;
+    law.beta = iteration.beta_ms;
+    law.below_knee = std::max(0.0, iteration.knee_tokens - decoding);
+    law.left_var = lambda * spread.n_var;
+    law.decode_time_cv2 = kept_over_a_life(load) * slow_var / (t * t);
+    add_percentiles(law, out);
+  }
+  if (share > kTrusted) out.out_of_range = OutOfRange::kNearSaturation;
   return out;
 }
 

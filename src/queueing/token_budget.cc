@@ -9,20 +9,6 @@
 namespace tailrace::queueing {
 namespace {
 
-/// E[ceil(x / left)] of a normal x > 0.
-double iterations_of(double mean, double variance, double left, double left_var) {
-  constexpr int kExact = 16;
-  if (mean > kExact * left) return mean / left + 0.5;
-  double sum = 1;
-  for (int m = 1; m <= kExact + 8; ++m) {
-    const double sd = std::sqrt(variance + m * m * left_var);
-    const double share = shortfall(mean - m * left, sd).share;
-    sum += share;
-    if (share < 1e-12) break;
-  }
-  return sum;
-}
-
 /// E[max(0, prompts' tokens − room)] of a Poisson number of prompts.
 Shortfall excess(const PromptTraffic& traffic, double prompts, double spread, double room,
                  double room_var) {
@@ -86,6 +72,19 @@ Backlog backlog_of(const PromptTraffic& traffic, double left, double left_var) {
 }
 
 }  // namespace
+
+double iterations_of(double mean, double variance, double left, double left_var) {
+  constexpr int kExact = 16;
+  if (mean > kExact * left) return mean / left + 0.5;
+  double sum = 1;
+  for (int m = 1; m <= kExact + 8; ++m) {
+    const double sd = std::sqrt(variance + m * m * left_var);
+    const double share = shortfall(mean - m * left, sd).share;
+    sum += share;
+    if (share < 1e-12) break;
+  }
+  return sum;
+}
 
 PromptLine prompt_line(const PromptTraffic& t, double left, double left_var) {
   PromptLine out;

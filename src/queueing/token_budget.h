@@ -24,6 +24,9 @@ struct PromptLine {
   double backlog_share = 0;  ///< P(something was left over)
 };
 
+/// E[ceil(x / left)] of normal tokens x > 0, `left` with the variance `left_var`.
+double iterations_of(double mean, double variance, double left, double left_var);
+
 /// `left` of the budget per iteration, with its variance over time.
 PromptLine prompt_line(const PromptTraffic& traffic, double left, double left_var);
 

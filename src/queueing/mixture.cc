@@ -1,0 +1,90 @@
+#include "queueing/mixture.h"
+
+#include <cmath>
+
+namespace tailrace::queueing {
+
+void UniformMixture::add(double low, double width, double weight) {
+  constexpr double kLeastWeight = 1e-7;
+  if (!(weight > kLeastWeight) || size_ == kMost) return;
+  // A point is a narrow interval, so that the distribution is continuous.
+  const double wide = std::max(width, 1e-6 * low + 1e-12);
+  least_ = size_ == 0 ? low : std::min(least_, low);
+  most_ = size_ == 0 ? low + wide : std::max(most_, low + wide);
+  parts_[size_++] = {low, wide, weight};
+  weight_ += weight;
+  sum_ += weight * (low + wide / 2);
+}
+
+Percentiles UniformMixture::percentiles(double mean) const {
+  if (size_ == 0) return {};
+  // Slopes of the distribution function change where parts begin and end: summed twice over a
+  // grid they give it, smoothed by a cell. The exact value is then near.
+  std::array<double, kCells + 2> grid{};
+  const double step = (most_ - least_) / static_cast<double>(kCells);
+  if (!(step > 0)) return {mean, mean, mean, mean};
+  const auto turn = [&](double value, double slope) {
+    const double at = std::clamp((value - least_) / step, 0.0, static_cast<double>(kCells));
+    const auto cell = static_cast<std::size_t>(at);
+    const double part = at - static_cast<double>(cell);
+    grid[cell] += slope * (1 - part);
+    grid[cell + 1] += slope * part;
+  };
+  for (std::size_t i = 0; i < size_; ++i) {
+    const double slope = parts_[i].weight / weight_ / parts_[i].width * step;
+    turn(parts_[i].low, slope);
+    turn(parts_[i].low + parts_[i].width, -slope);
+  }
+  double slope = 0, sum = 0;
+  for (double& value : grid) {
+    sum += slope;
+    slope += value;
+    value = sum;
+  }
+  const double scale = this->mean() > 0 ? mean / this->mean() : 1;
+  const auto find = [&](double p) {
+    const auto at =
+        static_cast<double>(std::lower_bound(grid.begin(), grid.end() - 1, p) - grid.begin());
+    return scale * quantile(p, std::max(least_, least_ + (at - 2) * step),
+                            std::min(most_, least_ + (at + 1) * step));
+  };
+  return {find(0.5), find(0.9), find(0.95), find(0.99)};
+}
+
+double UniformMixture::quantile(double p, double low, double high) const {
+  // What lies below the bracket is counted once; only parts that reach into it change within.
+  std::array<std::uint16_t, kMost> inside;
+  std::size_t count = 0;
+  double whole = 0, whole_at_high = 0;
+  for (std::size_t i = 0; i < size_; ++i) {
+    const Part& part = parts_[i];
+    const double end = part.low + part.width;
+    if (end <= low) {
+      whole += part.weight;
+    } else if (part.low < high) {
+      inside[count++] = static_cast<std::uint16_t>(i);
+      whole_at_high += part.weight * std::min(1.0, (high - part.low) / part.width);
+    }
+  }
+  const double wanted = p * weight_;
+  const auto below = [&](double value) {
+    double sum = whole;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Part& part = parts_[inside[i]];
+      sum += part.weight * std::clamp((value - part.low) / part.width, 0.0, 1.0);
+    }
+    return sum;
+  };
+  if ((low > least_ && below(low) > wanted) || (high < most_ && whole + whole_at_high < wanted)) {
+    return quantile(p, least_, most_);
+  }
+  constexpr int kSteps = 60;
+  constexpr double kEnough = 1e-11;
+  for (int i = 0; i < kSteps && high - low > kEnough * high; ++i) {
+    const double middle = 0.5 * (low + high);
+    (below(middle) < wanted ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+}  // namespace tailrace::queueing

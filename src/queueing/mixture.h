@@ -1,0 +1,41 @@
+// Which value has a given probability below it, in a mixture of uniform laws?
+//
+// Fixed memory, no allocation: what does not fit, or weighs nothing, is left out.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tailrace/queueing/service_model.h"
+
+namespace tailrace::queueing {
+
+class UniformMixture {
+ public:
+  static constexpr std::size_t kMost = 8192;
+
+  /// `weight` of the values from `low` to `low + width`.
+  void add(double low, double width, double weight);
+  std::size_t size() const { return size_; }
+  double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
+  /// Scaled so that its mean is `mean`.
+  Percentiles percentiles(double mean) const;
+
+ private:
+  static constexpr std::size_t kCells = 256;
+
+  /// Between `low` and `high` if it is there, else anywhere.
+  double quantile(double p, double low, double high) const;
+
+  struct Part {
+    double low, width, weight;
+  };
+  std::array<Part, kMost> parts_;
+  std::size_t size_ = 0;
+  double weight_ = 0, sum_ = 0;
+  double least_ = 0, most_ = 0;
+};
+
+}  // namespace tailrace::queueing
