@@ -59,8 +59,11 @@ struct ParameterEstimate {
   std::optional<double> condition;
   bool identified = false;    ///< every direction is known from data rather than from the prior
   std::optional<double> nis;  ///< of this cycle: normalised innovation squared
-  bool accepted = false;      ///< this cycle moved (or confirmed) the parameters
-  std::string reason;         ///< one sentence: why accepted or not, what is not identified
+  /// `windowed`: root mean square relative error with which TTFT and ITL of new cycles were
+  /// foretold before they were used. A wrong model passes its own residuals, not this.
+  std::optional<double> holdout_error;
+  bool accepted = false;  ///< this cycle moved (or confirmed) the parameters
+  std::string reason;     ///< one sentence: why accepted or not, what is not identified
   /// Requests per second that one replica takes under the targets of TuneConfig, for the lengths
   /// of the latest usable cycle: estimate, and a 90 % interval.
   std::optional<double> rate_per_s, rate_low_per_s, rate_high_per_s;

@@ -1,0 +1,91 @@
+// Which alpha, beta and gamma explain all of these rows best, and how surely?
+//
+// Weighted least squares in the logarithms of parameters and of latencies, with a Gaussian prior,
+// by Levenberg and Marquardt. Pure functions; a row keeps its derivatives from one fit to the next
+// where the parameters have hardly moved, which is what makes a fit cheap.
+#pragma once
+
+#include <Eigen/Core>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tailrace/queueing/service_model.h"
+
+namespace tailrace::tune {
+
+using Vector3 = Eigen::Vector3d;  ///< ln alpha, ln beta, ln gamma
+using Matrix3 = Eigen::Matrix3d;
+
+inline constexpr std::size_t kOutputs = 3;  ///< TTFT, ITL, sequences running
+using Logs = std::array<double, kOutputs>;
+
+/// What was seen at one operating point.
+struct Row {
+  queueing::Workload workload;
+  Logs seen{};  ///< logarithms; `running` only where it is known
+  bool has_running = false;
+  double requests = 1;  ///< how many the means are over
+  double reports = 1;   ///< how many observations were merged into it
+  double discount = 1;  ///< ≥ 1: of its evidence, since what came later spoke against it
+  std::int64_t cycle = 0;
+
+  std::size_t outputs() const { return has_running ? kOutputs : kOutputs - 1; }
+
+  // Predictions and their derivatives where they were last taken.
+  bool predicted = false, derived = false;
+  Vector3 predicted_at = Vector3::Zero(), derived_at = Vector3::Zero();
+  Logs prediction{};
+  std::array<Vector3, kOutputs> derivative{};
+};
+
+/// direction · parameters is about `mean`, give or take `sigma`; with tails of a t law of so many
+/// degrees of freedom, so that data far away win, or normal ones if 0. Where only the prior speaks,
+/// what is reported is as uncertain as `sigma_reported`, which reaches into those tails.
+struct PriorTerm {
+  Vector3 direction = Vector3::Zero();
+  double mean = 0, sigma = 1, sigma_reported = 1, freedom = 0;
+};
+
+/// How far each output scatters around the model, in units of what row_variance() expects.
+using Scales = std::array<double, kOutputs>;
+
+struct Fit {
+  Vector3 parameters = Vector3::Zero();
+  double cost = 0;                 ///< with the prior's
+  Matrix3 data = Matrix3::Zero();  ///< information from rows alone
+  Matrix3 covariance = Matrix3::Zero();
+};
+
+/// Square of the expected relative error of an output: of the model's form, of a report, of the
+/// mean over so many requests, and of age.
+double row_variance(const Row& row, std::size_t output, std::int64_t now);
+
+/// Logarithms of what the model says. Beyond `kEdge` of the largest rate they go on growing, so
+/// that a search finds its way back. Always finite.
+Logs predict(const queueing::ServiceModel& model, const Vector3& parameters,
+             const queueing::Workload& workload);
+
+/// Fills in row.prediction.
+void refresh(const queueing::ServiceModel& model, const Vector3& parameters, Row& row);
+/// Fills in row.derivative where the old one is too far away; the prediction must be there.
+void derive(const queueing::ServiceModel& model, const Vector3& parameters, Row& row);
+
+Vector3 bounded(const Vector3& parameters);
+queueing::IterationModel iteration_of(const Vector3& parameters, double knee_tokens);
+
+Fit fit(const queueing::ServiceModel& model, std::span<Row> rows, std::span<const PriorTerm> prior,
+        const Vector3& start, const Scales& scales, std::int64_t now);
+
+/// Sum over rows and prior of squared errors in units of their deviations, each with its variance
+/// as scaled; refreshes the rows.
+double cost_at(const queueing::ServiceModel& model, std::span<Row> rows,
+               std::span<const PriorTerm> prior, const Vector3& parameters, const Scales& scales,
+               std::int64_t now);
+
+/// A first guess from one row for an assumed gamma/beta: beta from what TTFT has beyond the
+/// iterations it waits for, alpha from ITL less the load's share. Assumes no light load.
+Vector3 bootstrap(const queueing::ServiceModel& model, const Row& row, double gamma_over_beta);
+
+}  // namespace tailrace::tune
