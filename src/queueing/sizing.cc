@@ -3,27 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
 #include <vector>
 
-#include "queueing/modes.h"
+#include "queueing/oracle_search.h"
+#include "queueing/rate_search.h"
 
 namespace tailrace::queueing {
 namespace {
-
-constexpr double kRelativeTolerance = 1e-10;
-/// Of a root search: TOMS 748 takes about ten, and never more than bisection three times over.
-constexpr std::uintmax_t kStepsMax = 200;
-/// Of the largest rate: below it the search needs no relative precision.
-constexpr double kLeastShare = 1e-6;
-/// Below the largest rate, where every latency would be infinite.
-constexpr double kBelowMost = 1 - 1e-9;
-
-struct Target {
-  SizingLimit limit;
-  double ms;
-};
 
 std::string_view long_name(SizingLimit limit) {
   switch (limit) {
@@ -49,109 +36,6 @@ std::string_view remedy(SizingLimit limit) {
       return "shorter answers or a faster accelerator";
   }
 }
-
-double value_of(const Latency& at, SizingLimit limit, Statistic statistic) {
-  const auto pick = [&](const std::optional<double>& mean, const std::optional<Percentiles>& p) {
-    if (statistic == Statistic::kMean) return mean.value_or(HUGE_VAL);
-    if (!p) return HUGE_VAL;
-    switch (statistic) {
-      case Statistic::kP50:
-        return p->p50;
-      case Statistic::kP90:
-        return p->p90;
-      case Statistic::kP95:
-        return p->p95;
-      default:
-        return p->p99;
-    }
-  };
-  switch (limit) {
-    case SizingLimit::kTtft:
-      return pick(at.ttft_ms, at.ttft_percentiles_ms);
-    case SizingLimit::kItl:
-      return pick(at.itl_ms, at.itl_percentiles_ms);
-    default:
-      return pick(at.e2e_ms, at.e2e_percentiles_ms);
-  }
-}
-
-/// Looks for the largest rates that keep targets, and remembers every point it asked for: the
-/// search for one target narrows the next one's.
-class RateSearch {
- public:
-  RateSearch(const ServiceModel& model, const Workload& workload, Statistic statistic)
-      : model_(model),
-        workload_(workload),
-        statistic_(statistic),
-        detail_(statistic == Statistic::kMean ? Detail::kMeans : Detail::kPercentiles) {
-    workload_.rate_per_s = 0;
-    const double most =
-        std::min(kRateMax, latency_unchecked(model_, workload_, Detail::kMeans).max_rate_per_s);
-    // The chain may run at its largest rate; the other modes' latencies are infinite there.
-    high_ = model_.mode == Mode::kChain ? most : most * kBelowMost;
-    if (model_.mode == Mode::kChain) {
-      low_ = std::min(high_, chain_least_rate(model_.iteration, workload_));
-    }
-  }
-
-  double low() const { return low_; }
-  double high() const { return high_; }
-  double value(double rate, SizingLimit limit) { return value_of(at(rate), limit, statistic_); }
-
-  const Latency& at(double rate) {
-    for (const Point& point : points_) {
-      if (point.rate == rate) return point.latency;
-    }
-    workload_.rate_per_s = rate;
-    points_.push_back({rate, latency_unchecked(model_, workload_, detail_)});
-    return points_.back().latency;
-  }
-
-  /// The largest rate in range at which the target holds; empty where none does.
-  std::optional<double> largest(const Target& target) {
-    if (model_.mode == Mode::kClosedForm) {
-      const auto rate = closed_form_rate(model_.iteration, workload_, target.limit, target.ms);
-      return rate ? std::optional(std::min(*rate, high_)) : std::nullopt;
-    }
-    if (value(low_, target.limit) > target.ms) return std::nullopt;
-    if (value(high_, target.limit) <= target.ms) return high_;
-    double good = low_, bad = high_;
-    for (const Point& point : points_) {
-      if (value_of(point.latency, target.limit, statistic_) <= target.ms) {
-        good = std::max(good, point.rate);
-      } else {
-        bad = std::min(bad, point.rate);
-      }
-    }
-    // Latency grows like 1 / (1 − load), so its reciprocal is close to a straight line.
-    const auto headroom = [&](double rate) {
-      const double latency = value(rate, target.limit);
-      const double share = latency > 0 ? std::min(1e9, target.ms / latency) : 1e9;
-      return share - 1;
-    };
-    const auto close = [&](double a, double b) {
-      return b - a <= kRelativeTolerance * std::max(a, kLeastShare * high_);
-    };
-    const double at_good = headroom(good), at_bad = headroom(bad);
-    if (good >= bad || close(good, bad) || at_good <= 0) return good;
-    std::uintmax_t steps = kStepsMax;
-    return boost::math::tools::toms748_solve(headroom, good, bad, at_good, at_bad, close, steps)
-        .first;
-  }
-
- private:
-  struct Point {
-    double rate;
-    Latency latency;
-  };
-
-  ServiceModel model_;
-  Workload workload_;
-  Statistic statistic_;
-  Detail detail_;
-  double low_ = 0, high_ = 0;
-  std::vector<Point> points_;
-};
 
 Result<std::vector<Target>> read(const Targets& targets, Mode mode) {
   if (targets.statistic != Statistic::kMean && mode != Mode::kCorrected) {
@@ -188,14 +72,47 @@ std::string why_unreachable(const Target& target, double least_ms) {
       remedy(target.limit));
 }
 
-std::string why_bound(const Sizing& sizing, double target_ms) {
-  if (sizing.limit == SizingLimit::kStability) {
-    return fmt::format(
-        "every target holds up to the largest rate, {:.6g} requests/s, which {} sets",
-        sizing.rate_per_s, to_string(sizing.achieved.binding));
+std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets) {
+  std::string why =
+      fmt::format("every target holds up to the largest rate, {:.6g} requests/s, which {} sets",
+                  sizing.rate_per_s, to_string(sizing.achieved.binding));
+  for (const Target& target : targets) {
+    if (target.limit != sizing.limit) continue;
+    why = fmt::format("the {} reaches its target of {:.6g} ms at {:.6g} requests/s",
+                      long_name(target.limit), target.ms, sizing.rate_per_s);
   }
-  return fmt::format("the {} reaches its target of {:.6g} ms at {:.6g} requests/s",
-                     long_name(sizing.limit), target_ms, sizing.rate_per_s);
+  if (sizing.achieved.from_oracle) return why + ", by simulation";
+  if (sizing.achieved.out_of_range == OutOfRange::kNone) return why;
+  return why + fmt::format("; the formula is out of its range there ({}), so simulate to be sure",
+                           to_string(sizing.achieved.out_of_range));
+}
+
+/// Each target alone, then the tightest of them, by the formula.
+Sizing by_formula(RateSearch& search, const std::vector<Target>& targets) {
+  Sizing out;
+  out.reachable = true;
+  out.limit = SizingLimit::kStability;
+  out.rate_per_s = search.high();
+  double worst_excess = 0;
+  for (const Target& target : targets) {
+    const auto rate = search.largest(target);
+    alone(out, target.limit) = rate;
+    if (!rate) {
+      const double least_ms = search.value(search.low(), target.limit);
+      out.reachable = false;
+      if (const double excess = least_ms / target.ms; excess > worst_excess) {
+        worst_excess = excess;
+        out.limit = target.limit;
+        out.reason = why_unreachable(target, least_ms);
+      }
+    } else if (out.reachable && *rate < out.rate_per_s) {
+      out.rate_per_s = *rate;
+      out.limit = target.limit;
+    }
+  }
+  if (!out.reachable) out.rate_per_s = 0;
+  out.achieved = search.at(out.reachable ? out.rate_per_s : search.low());
+  return out;
 }
 
 }  // namespace
@@ -225,37 +142,20 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
   if (!wanted) return fail(wanted.error());
 
   RateSearch search(model, idle, targets.statistic);
-  Sizing out;
-  out.reachable = true;
-  out.limit = SizingLimit::kStability;
-  out.rate_per_s = search.high();
-  double binding_ms = 0;
-  double worst_excess = 0;
-  for (const Target& target : *wanted) {
-    const auto rate = search.largest(target);
-    alone(out, target.limit) = rate;
-    if (!rate) {
-      const double least_ms = search.value(search.low(), target.limit);
-      out.reachable = false;
-      if (const double excess = least_ms / target.ms; excess > worst_excess) {
-        worst_excess = excess;
-        out.limit = target.limit;
-        out.reason = why_unreachable(target, least_ms);
-      }
-    } else if (out.reachable && *rate < out.rate_per_s) {
-      out.rate_per_s = *rate;
-      out.limit = target.limit;
-      binding_ms = target.ms;
+  Sizing out = by_formula(search, *wanted);
+  if (!out.reachable) return out;
+  if (model.oracle && out.achieved.out_of_range != OutOfRange::kNone) {
+    const auto probe =
+        search_with_oracle(model, idle, *wanted, targets.statistic, out.rate_per_s, search);
+    if (!probe) return fail(probe.error());
+    if (*probe) {
+      out.rate_per_s = (*probe)->rate;
+      out.limit = (*probe)->limit;
+      out.achieved = (*probe)->latency;
     }
   }
-  if (!out.reachable) {
-    out.rate_per_s = 0;
-    out.achieved = search.at(search.low());
-    return out;
-  }
-  out.achieved = search.at(out.rate_per_s);
   out.throughput_per_s = out.achieved.throughput_per_s.value_or(out.rate_per_s);
-  out.reason = why_bound(out, binding_ms);
+  out.reason = why_bound(out, *wanted);
   return out;
 }
 

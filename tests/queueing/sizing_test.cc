@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "tailrace/queueing/sizing.h"
 
@@ -95,6 +97,90 @@ TEST(Sizing, WorkThatCostsNothingHasALargestRateAllTheSame) {
     EXPECT_TRUE(std::isfinite(found.rate_per_s) && found.rate_per_s > 0) << to_string(mode);
     EXPECT_TRUE(std::isfinite(found.achieved.max_rate_per_s));
   }
+}
+
+/// Says what the formula says at a rate that is `harsher` times as large; counts what it is asked.
+class HarsherThanTheFormula : public LatencyOracle {
+ public:
+  explicit HarsherThanTheFormula(double harsher) : harsher_(harsher) {}
+
+  Result<Latency> latency(const ServiceModel& model, const Workload& workload) const override {
+    ++calls;
+    Workload harder = workload;
+    harder.rate_per_s *= harsher_;
+    Latency out = latency_unchecked(model, harder, Detail::kMeans);
+    out.max_rate_per_s /= harsher_;
+    out.throughput_per_s = workload.rate_per_s;
+    out.from_oracle = true;
+    return out;
+  }
+
+  mutable int calls = 0;
+
+ private:
+  double harsher_;
+};
+
+TEST(SizingWithAnOracle, FewSimulationsCorrectTheFormulaNearSaturation) {
+  const Targets targets{.ttft_ms = 400, .itl_ms = 100};
+  const Sizing formula = of(Mode::kCorrected, targets);
+  ASSERT_EQ(formula.achieved.out_of_range, OutOfRange::kNearSaturation);
+  EXPECT_THAT(formula.reason, HasSubstr("out of its range there (near-saturation)"));
+  for (const double harsher : {0.97, 1.0, 1.03, 1.1, 1.5}) {
+    auto oracle = std::make_shared<HarsherThanTheFormula>(harsher);
+    ServiceModel model = llama(Mode::kCorrected);
+    model.oracle = oracle;
+    const Sizing found = size(model, Workload::of(0, 512, 128), targets).value();
+    EXPECT_TRUE(found.achieved.from_oracle);
+    EXPECT_LE(*found.achieved.ttft_ms, targets.ttft_ms);
+    EXPECT_LE(*found.achieved.itl_ms, targets.itl_ms);
+    // The formula's own largest rate stays the end of the search.
+    EXPECT_NEAR(found.rate_per_s,
+                std::min(formula.rate_per_s / harsher, formula.achieved.max_rate_per_s),
+                0.02 * found.rate_per_s)
+        << harsher;
+    EXPECT_LE(oracle->calls, 8);
+    EXPECT_THAT(found.reason, HasSubstr("by simulation"));
+  }
+}
+
+TEST(SizingWithAnOracle, WithoutTargetsTheBacklogIsTheLimit) {
+  ServiceModel model = llama(Mode::kCorrected);
+  model.oracle = std::make_shared<HarsherThanTheFormula>(1.2);
+  const Sizing found = size(model, Workload::of(0, 512, 128), {}).value();
+  EXPECT_EQ(found.limit, SizingLimit::kStability);
+  const double most = found.achieved.max_rate_per_s;
+  EXPECT_GT(found.rate_per_s, 0.97 * most);
+  EXPECT_LT(found.rate_per_s, most);
+}
+
+TEST(SizingWithAnOracle, ItIsNotAskedWhereTheFormulaHolds) {
+  auto oracle = std::make_shared<HarsherThanTheFormula>(2);
+  ServiceModel model = llama(Mode::kCorrected);
+  model.oracle = oracle;
+  const Targets targets{.itl_ms = 12};
+  const Sizing found = size(model, Workload::of(0, 512, 128), targets).value();
+  EXPECT_EQ(found.rate_per_s, of(Mode::kCorrected, targets).rate_per_s);
+  EXPECT_EQ(oracle->calls, 0);
+}
+
+/// Finds no rate stable.
+class Pessimist : public LatencyOracle {
+ public:
+  Result<Latency> latency(const ServiceModel&, const Workload& workload) const override {
+    Latency out;
+    out.max_rate_per_s = workload.rate_per_s / 2;
+    return out;
+  }
+};
+
+TEST(SizingWithAnOracle, TheFormulaStandsWhereNoSimulationConfirmsARate) {
+  ServiceModel model = llama(Mode::kCorrected);
+  model.oracle = std::make_shared<Pessimist>();
+  const Targets targets{.itl_ms = 100};
+  const Sizing found = size(model, Workload::of(0, 512, 128), targets).value();
+  EXPECT_EQ(found.rate_per_s, of(Mode::kCorrected, targets).rate_per_s);
+  EXPECT_FALSE(found.achieved.from_oracle);
 }
 
 }  // namespace

@@ -40,8 +40,11 @@ struct Sizing {
   std::string reason;  ///< one sentence for people
 };
 
-/// `workload.rate_per_s` is ignored. Errors: those of check(), a negative or non-finite target,
-/// a percentile in a published mode.
+/// `workload.rate_per_s` is ignored. Where the formula is out of its range at its own answer and
+/// the model has an oracle, up to eight simulations correct the rate (not the rates of each target
+/// alone); where none confirms any rate the formula's answer stands, `achieved.from_oracle` false.
+/// Latencies are taken to grow with the rate. Microseconds without an oracle. Errors: those of
+/// check(), a negative or non-finite target, a percentile in a published mode, the oracle's.
 Result<Sizing> size(const ServiceModel& model, const Workload& workload, const Targets& targets);
 
 /// ceil(arrival / capacity), at least 1. Errors: kInvalidArgument; kResourceExhausted above 1e9.

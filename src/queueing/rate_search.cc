@@ -1,0 +1,109 @@
+#include "queueing/rate_search.h"
+
+#include <algorithm>
+#include <boost/math/tools/toms748_solve.hpp>
+#include <cmath>
+#include <cstdint>
+
+#include "queueing/modes.h"
+
+namespace tailrace::queueing {
+namespace {
+
+constexpr double kRelativeTolerance = 1e-10;
+/// Of a root search: TOMS 748 takes about ten, and never more than bisection three times over.
+constexpr std::uintmax_t kStepsMax = 200;
+/// Of the largest rate: below it the search needs no relative precision.
+constexpr double kLeastShare = 1e-6;
+/// Below the largest rate, where every latency would be infinite.
+constexpr double kBelowMost = 1 - 1e-9;
+
+double pick(const std::optional<double>& mean, const std::optional<Percentiles>& p,
+            Statistic statistic) {
+  if (statistic == Statistic::kMean) return mean.value_or(HUGE_VAL);
+  if (!p) return HUGE_VAL;
+  switch (statistic) {
+    case Statistic::kP50:
+      return p->p50;
+    case Statistic::kP90:
+      return p->p90;
+    case Statistic::kP95:
+      return p->p95;
+    default:
+      return p->p99;
+  }
+}
+
+}  // namespace
+
+double value_of(const Latency& at, SizingLimit limit, Statistic statistic) {
+  switch (limit) {
+    case SizingLimit::kTtft:
+      return pick(at.ttft_ms, at.ttft_percentiles_ms, statistic);
+    case SizingLimit::kItl:
+      return pick(at.itl_ms, at.itl_percentiles_ms, statistic);
+    default:
+      return pick(at.e2e_ms, at.e2e_percentiles_ms, statistic);
+  }
+}
+
+RateSearch::RateSearch(const ServiceModel& model, const Workload& workload, Statistic statistic)
+    : model_(model),
+      workload_(workload),
+      statistic_(statistic),
+      detail_(statistic == Statistic::kMean ? Detail::kMeans : Detail::kPercentiles) {
+  workload_.rate_per_s = 0;
+  const double most =
+      std::min(kRateMax, latency_unchecked(model_, workload_, Detail::kMeans).max_rate_per_s);
+  if (model_.mode == Mode::kChain) {
+    // Its authors search this range, ends included.
+    high_ = most;
+    low_ = std::min(high_, chain_least_rate(model_.iteration, workload_));
+  } else {
+    high_ = most * kBelowMost;
+  }
+}
+
+const Latency& RateSearch::at(double rate) {
+  for (const Point& point : points_) {
+    if (point.rate == rate) return point.latency;
+  }
+  workload_.rate_per_s = rate;
+  points_.push_back({rate, latency_unchecked(model_, workload_, detail_)});
+  return points_.back().latency;
+}
+
+std::optional<double> RateSearch::largest(const Target& target) {
+  if (model_.mode == Mode::kClosedForm) {
+    const auto rate = closed_form_rate(model_.iteration, workload_, target.limit, target.ms);
+    return rate ? std::optional(std::min(*rate, high_)) : std::nullopt;
+  }
+  if (!(value(low_, target.limit) <= target.ms)) return std::nullopt;
+  if (value(high_, target.limit) <= target.ms) return high_;
+  double good = low_, bad = high_;
+  for (const Point& point : points_) {
+    if (value_of(point.latency, target.limit, statistic_) <= target.ms) {
+      good = std::max(good, point.rate);
+    } else {
+      bad = std::min(bad, point.rate);
+    }
+  }
+  return root(target, good, bad);
+}
+
+double RateSearch::root(const Target& target, double good, double bad) {
+  // Latency grows like 1 / (1 − load), so its reciprocal is close to a straight line.
+  const auto headroom = [&](double rate) {
+    return std::min(1e9, target.ms / value(rate, target.limit)) - 1;
+  };
+  const auto close = [&](double a, double b) {
+    return b - a <= kRelativeTolerance * std::max(a, kLeastShare * high_);
+  };
+  const double at_good = headroom(good), at_bad = headroom(bad);
+  if (close(good, bad) || at_good <= 0) return good;
+  std::uintmax_t steps = kStepsMax;
+  return boost::math::tools::toms748_solve(headroom, good, bad, at_good, at_bad, close, steps)
+      .first;
+}
+
+}  // namespace tailrace::queueing

@@ -1,0 +1,50 @@
+// Up to which rate does a formula keep one latency target?
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tailrace/queueing/sizing.h"
+
+namespace tailrace::queueing {
+
+struct Target {
+  SizingLimit limit;  ///< of what: kTtft, kItl or kE2e
+  double ms;          ///< > 0
+};
+
+/// What of `at` a target binds, in milliseconds; infinite where it is unknown.
+double value_of(const Latency& at, SizingLimit limit, Statistic statistic);
+
+/// Searches one model and workload for several targets in turn. It remembers every point it asked
+/// for, so the search for one target narrows the next one's. Callers have checked the arguments.
+class RateSearch {
+ public:
+  RateSearch(const ServiceModel& model, const Workload& workload, Statistic statistic);
+
+  double low() const { return low_; }
+  double high() const { return high_; }
+  const Latency& at(double rate);
+  double value(double rate, SizingLimit limit) { return value_of(at(rate), limit, statistic_); }
+
+  /// The largest rate from low() to high() at which the target holds, to ten digits; empty where
+  /// none does. Latencies grow with the rate.
+  std::optional<double> largest(const Target& target);
+
+ private:
+  struct Point {
+    double rate;
+    Latency latency;
+  };
+
+  double root(const Target& target, double good, double bad);
+
+  ServiceModel model_;
+  Workload workload_;
+  Statistic statistic_;
+  Detail detail_;
+  double low_ = 0, high_ = 0;
+  std::vector<Point> points_;
+};
+
+}  // namespace tailrace::queueing
