@@ -1,9 +1,146 @@
+// The section on learning: how fast, how near, how honest about it, and what must not teach.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "capacity/learning_injection.h"
+#include "capacity/learning_runs.h"
 #include "capacity/sections.h"
 
 namespace tailrace::accuracy {
+namespace {
 
-int print_learning(std::FILE*, const Options&) {
-  return 0;
+constexpr std::array<const char*, 3> kMarks = {"3 cycles", "10 cycles", "all"};
+
+/// Largest error of lambda* that is allowed after 3, 10 and all cycles.
+std::array<double, 3> limits(const Pattern& pattern) {
+  return {0.30, 0.15, pattern.varies ? 0.05 : 0.15};
+}
+
+std::string percent(std::optional<double> value) {
+  if (!value) return "none";
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.1f %%", 100 * *value);
+  return text;
+}
+
+struct Worst {
+  int runs = 0, missed = 0;
+  std::array<std::optional<double>, 3> error;  ///< the largest; empty: no answer
+  std::array<int, 3> covered{}, intervals{};
+
+  void add(const Score& score, const Pattern& pattern) {
+    ++runs;
+    const auto allowed = limits(pattern);
+    for (std::size_t mark = 0; mark < allowed.size(); ++mark) {
+      const auto found = score.error[mark];
+      if (!found || std::fabs(*found) > allowed[mark]) ++missed;
+      // No answer is the worst.
+      if (runs == 1 || (error[mark] && (!found || std::fabs(*found) > std::fabs(*error[mark])))) {
+        error[mark] = found;
+      }
+      // A run without an interval holds nothing.
+      ++intervals[mark];
+      if (score.covered[mark].value_or(false)) ++covered[mark];
+    }
+  }
+};
+
+struct Setting {
+  Feed feed;
+  Columns columns;
+  std::vector<std::uint64_t> seeds;
+};
+
+std::string mark(const std::optional<double>& error, double allowed) {
+  std::string text = percent(error);
+  if (!error || std::fabs(*error) > allowed) text = "**" + text + "**";
+  return text;
+}
+
+}  // namespace
+
+int print_learning(std::FILE* out, const Options& options) {
+  int missed = 0;
+  const double requests = options.quick ? 1'000 : 20'000;
+  std::vector<Setting> settings = {
+      {Feed::kSteady, Columns::kAll, {1}},
+      {Feed::kSteady, Columns::kBare, {1}},
+      {Feed::kNoise, Columns::kAll, {1, 2, 3, 4, 5}},
+      {Feed::kNoise, Columns::kBare, {1, 2, 3, 4, 5}},
+      {Feed::kInterval, Columns::kAll, {1, 2, 3}},
+  };
+  if (options.quick) {
+    for (Setting& setting : settings) setting.seeds.resize(1);
+  }
+  std::fprintf(
+      out,
+      "## Learning from a cold start\n\n"
+      "The server is the emulated engine. lambda\\* is the rate that one replica takes under the "
+      "TTFT and ITL that the true model has at 0.8 of its maximum rate; errors are of the "
+      "estimate's lambda\\* against the truth's, both by the corrected formula. Limits: 30 %% "
+      "after "
+      "3 cycles, 15 %% after 10, 5 %% at the end (15 %% where the load never changes). Beyond a "
+      "limit: **bold**. Each cell is the worst of its runs.\n\n");
+  auto subjects = learning_subjects();
+  if (options.quick) subjects.resize(2);
+  std::vector<Feeder> feeders;
+  for (const Subject& subject : subjects) feeders.emplace_back(subject, requests);
+
+  std::array<int, 3> covered{}, intervals{};
+  for (const Setting& setting : settings) {
+    std::fprintf(
+        out, "### %s, %s\n\n", std::string(to_string(setting.feed)).c_str(),
+        setting.columns == Columns::kAll ? "all columns" : "rate, lengths, TTFT and ITL only");
+    std::fprintf(out,
+                 "| server | load | runs | %s | %s | %s | in the interval | width | accepted | "
+                 "identified |\n|---|---|---|---|---|---|---|---|---|---|\n",
+                 kMarks[0], kMarks[1], kMarks[2]);
+    int table_missed = 0;
+    for (Feeder& feeder : feeders) {
+      const Subject& subject = feeder.subject();
+      for (const Pattern& pattern : learning_patterns(subject)) {
+        // Nobody can know a tail that is not reported.
+        if (setting.columns == Columns::kBare && pattern.needs_moments) continue;
+        Worst worst;
+        double width = 0;
+        int accepted = 0, cycles = 0, identified = 0;
+        for (const std::uint64_t seed : setting.seeds) {
+          const auto fed = feeder.feed(pattern, setting.feed, setting.columns, seed);
+          const Score s = score(subject, fed, pattern, tune::EstimatorKind::kWindowed);
+          worst.add(s, pattern);
+          width += s.width[2] / static_cast<double>(setting.seeds.size());
+          accepted += s.accepted;
+          cycles += s.cycles;
+          identified += s.identified ? 1 : 0;
+        }
+        const auto allowed = limits(pattern);
+        std::fprintf(out, "| %s | %s | %d | %s | %s | %s | %d, %d, %d | %.2f | %d/%d | %d |\n",
+                     subject.name.c_str(), pattern.name.c_str(), worst.runs,
+                     mark(worst.error[0], allowed[0]).c_str(),
+                     mark(worst.error[1], allowed[1]).c_str(),
+                     mark(worst.error[2], allowed[2]).c_str(), worst.covered[0], worst.covered[1],
+                     worst.covered[2], width, accepted, cycles, identified);
+        table_missed += worst.missed;
+        for (std::size_t m = 0; m < 3; ++m) {
+          covered[m] += worst.covered[m];
+          intervals[m] += worst.intervals[m];
+        }
+      }
+    }
+    std::fprintf(out, "\nBeyond their limit: %d.\n\n", table_missed);
+    missed += table_missed;
+  }
+  std::fprintf(
+      out,
+      "The reported interval (90 %%) held the truth in %d of %d runs after 3 cycles, %d of "
+      "%d after 10, %d of %d at the end (limit 85 %% each).\n\n",
+      covered[0], intervals[0], covered[1], intervals[1], covered[2], intervals[2]);
+  for (std::size_t m = 0; m < 3; ++m) missed += covered[m] < 0.85 * intervals[m] ? 1 : 0;
+  missed += print_injection(out, feeders, options);
+  return missed;
 }
 
 }  // namespace tailrace::accuracy
