@@ -61,7 +61,9 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
   out.max_rate_per_s = limit.per_ms * 1e3;
   out.binding = limit.binding;
   const double share = lambda / limit.per_ms;
-  OperatingPoint at = operating_point(iteration, work, share < 1 ? lambda : 0, {});
+  const double full_iteration = std::max(alpha, limit.slots / work.iterations / limit.per_ms);
+  OperatingPoint at =
+      operating_point(iteration, work, share < 1 ? lambda : 0, {}, alpha, full_iteration);
   out.delta_ms = (at.slopes.prefill + work.decodes * at.slopes.decode) / work.iterations;
   out.rho = lambda * work.iterations * out.delta_ms;
   out.stable = share < 1;
@@ -70,7 +72,8 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
   Spread spread = spread_of(at, work, lambda);
   if (iteration.knee_tokens > 0) {
     for (int pass = 0; pass < kKneePasses; ++pass) {
-      at = operating_point(iteration, work, lambda, overdispersion(at, spread, work, lambda));
+      at = operating_point(iteration, work, lambda, overdispersion(at, spread, work, lambda),
+                           at.iteration, full_iteration);
       spread = spread_of(at, work, lambda);
     }
   }
@@ -83,17 +86,22 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
   const double bursts_var = lambda * t * (prefill * prefill + at.slopes.prefill_var) /
                             (1 - std::min(0.999, lambda * lambda * prefill * prefill));
   const double slow_var = std::max(0.0, t_var - bursts_var);
-  const double tn_cov = occupied.held * spread.tn_cov;
+
+  // Gaps as if the batch had no limit, and never longer than those of a full one. Beside what
+  // processor sharing gives, bursts of fixed lengths end together as they came.
+  const double load = std::min(out.rho, 1 - 1e-9);
+  const double sharing = work.iterations * out.delta_ms / (1 - load);
+  const double bursts = std::max(0.0, spread.tn_cov / t - sharing);
+  const double service = work.iterations * t + spread.tn_cov / t +
+                         kFixedBursts * std::max(0.0, 1 - work.length_cv2) * bursts;
+  const double first = t + lambda * spread.next_cov / t + prefill;
+  out.itl_ms = work.decodes > 0 ? std::clamp((service - first) / work.decodes, alpha,
+                                             std::max(t, full_iteration))
+                                : t;
   // The iteration that computes its prompt: as many others, and more of them where the iteration
   // that it met was long. One of the slots is its own.
   double own =
       t - (t - alpha) / limit.slots + occupied.held * lambda * spread.next_cov / t + prefill;
-  // Beside what processor sharing gives, bursts of fixed lengths end together as they came.
-  const double load = std::min(out.rho, 1 - 1e-9);
-  const double sharing = occupied.held * work.iterations * out.delta_ms / (1 - load);
-  const double bursts = std::max(0.0, tn_cov / t - sharing);
-  double service =
-      work.iterations * t + tn_cov / t + kFixedBursts * std::max(0.0, 1 - work.length_cv2) * bursts;
 
   LatencyLaw law;
   if (const auto budget = static_cast<double>(model.limits.max_batched_tokens);
@@ -109,24 +117,19 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
                                         lambda / limit.budget_per_ms * law.left / work.prefill),
                    .per_seen = seen};
     law.line = prompt_line(law.traffic, law.left, lambda * spread.n_var);
-    const double budgeted = base * law.line.chunks + prefill * (1 + law.line.others / work.prefill);
-    service += budgeted - own;
-    own = budgeted;
+    own = base * law.line.chunks + prefill * (1 + law.line.others / work.prefill);
     // Chunks spread what prompts add over several iterations.
     t_var = std::max(0.0, t_var - lambda * t * prefill * prefill * (1 - 1 / law.line.alone));
   }
   const double wait =
       lambda > 0 ? occupied.waiting / lambda * wait_factor(work, limit, iteration, share) : 0;
   // An idle engine begins at once: no rest of an iteration, nor those who would arrive in it.
-  const double unmet = occupied.idle * lambda * prefill * alpha;
-  own -= unmet;
-  service -= unmet;
+  own = std::max(alpha, own - occupied.idle * lambda * prefill * alpha);
   out.iteration_ms = t;
   out.wait_ms = wait + (t + t_var / t - occupied.idle * alpha) / 2;
   out.ttft_ms = *out.wait_ms + own;
-  out.itl_ms = work.decodes > 0 ? std::max(alpha, (service - own) / work.decodes) : t;
   out.e2e_ms = *out.ttft_ms + work.decodes * *out.itl_ms;
-  out.concurrency = lambda * service;
+  out.concurrency = lambda * (own + work.decodes * *out.itl_ms);
   out.throughput_per_s = w.rate_per_s;
   if (detail == Detail::kPercentiles) {
     law.rate_per_ms = lambda;
@@ -136,7 +139,7 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
     law.alpha = alpha;
     law.iteration = t;
     law.slow_var = slow_var;
-    law.full_iteration = limit.slots / work.iterations / limit.per_ms;
+    law.full_iteration = full_iteration;
     law.most_others = limit.slots - 1;
     law.admitted = law.most_others / work.iterations;
     law.prefill = prefill;

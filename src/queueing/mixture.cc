@@ -48,7 +48,12 @@ Percentiles UniformMixture::percentiles(double mean) const {
     return scale * quantile(p, std::max(least_, least_ + (at - 2) * step),
                             std::min(most_, least_ + (at + 1) * step));
   };
-  return {find(0.5), find(0.9), find(0.95), find(0.99)};
+  Percentiles out;
+  out.p50 = find(0.5);
+  out.p90 = std::max(out.p50, find(0.9));
+  out.p95 = std::max(out.p90, find(0.95));
+  out.p99 = std::max(out.p95, find(0.99));
+  return out;
 }
 
 double UniformMixture::quantile(double p, double low, double high) const {
@@ -78,11 +83,26 @@ double UniformMixture::quantile(double p, double low, double high) const {
   if ((low > least_ && below(low) > wanted) || (high < most_ && whole + whole_at_high < wanted)) {
     return quantile(p, least_, most_);
   }
+  // Linear in pieces: secants, and a bisection after each that does not halve the bracket.
   constexpr int kSteps = 60;
   constexpr double kEnough = 1e-11;
+  double f_low = below(low) - wanted, f_high = below(high) - wanted;
+  bool bisect = false;
   for (int i = 0; i < kSteps && high - low > kEnough * high; ++i) {
-    const double middle = 0.5 * (low + high);
-    (below(middle) < wanted ? low : high) = middle;
+    const double width = high - low;
+    const double secant = low - f_low * width / (f_high - f_low);
+    const bool usable = !bisect && f_high > f_low && secant > low && secant < high;
+    const double middle = usable ? secant : low + width / 2;
+    const double f = below(middle) - wanted;
+    if (std::abs(f) < kEnough * weight_) return middle;
+    if (f < 0) {
+      low = middle;
+      f_low = f;
+    } else {
+      high = middle;
+      f_high = f;
+    }
+    bisect = usable && high - low > width / 2;
   }
   return 0.5 * (low + high);
 }

@@ -24,6 +24,7 @@ struct Sums {
   }
 };
 
+constexpr double kMostLoad = 1 - 1e-7;
 /// Wider laws are summed over a grid instead of over every number.
 constexpr double kWideSd = 40;
 
@@ -32,7 +33,10 @@ constexpr double kWideSd = 40;
 // The next iteration's prefills are Poisson with mean rate · T, and each of n goes on with
 // probability 1 − 1/iterations: three linear equations for Var k, Var d and Cov(k, d).
 Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate) {
-  const double p = at.slopes.prefill, w = at.slopes.decode;
+  // Rounding, or a knee's slope at the border, must not make it explosive.
+  const double load = rate * (at.slopes.prefill + work.decodes * at.slopes.decode);
+  const double within = load > kMostLoad ? kMostLoad / load : 1;
+  const double p = within * at.slopes.prefill, w = within * at.slopes.decode;
   const double go_on = 1 - 1 / work.iterations;
   const double k = at.iteration;
   const double n = work.iterations * k;
@@ -51,9 +55,9 @@ Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate)
   }
   const double k_var = a[0][3], d_var = a[1][3], kd_cov = a[2][3];
   Spread out;
-  out.n_var = k_var + d_var + 2 * kd_cov;
-  out.t_var = p * p * k_var + w * w * d_var + 2 * p * w * kd_cov + burst;
-  out.tn_cov = p * k_var + w * d_var + (p + w) * kd_cov;
+  out.n_var = std::max(0.0, k_var + d_var + 2 * kd_cov);
+  out.t_var = std::max(0.0, p * p * k_var + w * w * d_var + 2 * p * w * kd_cov + burst);
+  out.tn_cov = std::max(0.0, p * k_var + w * d_var + (p + w) * kd_cov);
   out.next_cov = p * rate * out.t_var + w * go_on * out.tn_cov;
   return out;
 }

@@ -113,10 +113,13 @@ class Shape {
     for (const Node& k : prompts.nodes()) mean += k.weight * within_limits(k.value);
     return std::max(law_.alpha, level - mean);
   }
-  /// What prompts add to an iteration. The first tokens are free below the knee.
-  double added(double prompts) const {
+  /// What prompts add to the iterations that compute them. The first tokens of each are free below
+  /// the knee.
+  double added(double prompts, double iterations = 1) const {
+    double free = law_.below_knee;
+    if (law_.left > 0) free = std::min(free, law_.left);
     return law_.linear_prefill * prompts -
-           law_.beta * std::min(law_.below_knee, law_.prompt_tokens * prompts);
+           law_.beta * std::min(free * iterations, law_.prompt_tokens * prompts);
   }
   /// The same within the budget and the slots.
   double within_limits(double prompts) const {
@@ -207,7 +210,7 @@ class FirstToken {
   /// Its own iterations, with `others` that came in the same one.
   void own(double base, double others, const Before& before, double level, double weight) {
     if (law_.left <= 0) {
-      prompts(base, 1 + others, before, weight);
+      prompts(base, 1, 1 + others, before, weight);
       return;
     }
     const double tokens = law_.prompt_tokens;
@@ -242,9 +245,7 @@ class FirstToken {
     const double room = std::max(0.0, line.chunks * law_.left / law_.prompt_tokens - ahead - 1);
     const auto with = [&](double later, double part) {
       const double count = 1 + ahead + std::min(later, room);
-      // Every iteration has its free tokens.
-      prompts(base * line.chunks - (line.chunks - 1) * law_.beta * law_.below_knee, count, before,
-              part);
+      prompts(base, line.chunks, count, before, part);
     };
     if (line.chunks <= 1) {
       with(line.earlier, weight);
@@ -255,13 +256,14 @@ class FirstToken {
     }
   }
 
-  /// `count` prompts on top of `base`, of random size.
-  void prompts(double base, double count, const Before& before, double weight) {
+  /// `count` prompts of random size on top of iterations of `base` each.
+  void prompts(double base, double iterations, double count, const Before& before, double weight) {
     // Two uniforms as one of the same variance.
     const double width =
         std::sqrt(before.rest * before.rest + before.wait_width * before.wait_width);
-    const double low = base + before.wait + (before.rest + before.wait_width - width) / 2;
-    const double sum = shape_.added(count);
+    const double low =
+        base * iterations + before.wait + (before.rest + before.wait_width - width) / 2;
+    const double sum = shape_.added(count, iterations);
     if (!random_) {
       out_.add(low + sum, width, weight);
       return;

@@ -81,7 +81,7 @@ double iteration_ms(const IterationModel& m, const RequestWork& work, double dec
 }
 
 OperatingPoint operating_point(const IterationModel& m, const RequestWork& work, double rate,
-                               const Overdispersion& over) {
+                               const Overdispersion& over, double start, double most) {
   const double prefill_base = m.gamma_ms * work.touched + m.per_request_ms;
   const double decode_base = m.gamma_ms * work.decode_kv + m.per_request_ms;
   OperatingPoint out;
@@ -92,26 +92,29 @@ OperatingPoint operating_point(const IterationModel& m, const RequestWork& work,
   if (m.knee_tokens <= 0) {
     out.slopes.prefill = prefill_base + m.beta_ms * work.prefill;
     out.slopes.decode = decode_base + m.beta_ms;
-    out.iteration = m.alpha_ms / (1 - linear_load);
+    out.iteration = linear_load < 1 ? std::min(most, m.alpha_ms / (1 - linear_load)) : most;
     return out;
   }
-  // The mean iteration is convex in itself, so Newton's steps from below never pass the root.
-  double t = m.alpha_ms;
+  // The mean iteration is convex in itself, so Newton's steps lead to the root from below and from
+  // above.
+  double t = start;
   for (int step = 0; step < 50; ++step) {
     const double decoding = rate * work.decodes * t;
     const double prefills = rate * t;
     const KneeGap gap = knee_gap(m.knee_tokens, work, decoding, prefills, over);
-    const double one_more = work.prefill + gap.with_one_more.mean - gap.now.mean;
+    const double one_more = std::max(0.0, work.prefill + gap.with_one_more.mean - gap.now.mean);
     out.slopes.prefill = prefill_base + m.beta_ms * one_more;
-    out.slopes.decode = decode_base + m.beta_ms * (1 - gap.now.share);
+    out.slopes.decode = decode_base + m.beta_ms * std::max(0.0, 1 - gap.now.share);
     const double slope = rate * (out.slopes.prefill + work.decodes * out.slopes.decode);
     const double above =
         std::max(0.0, decoding + prefills * work.prefill - m.knee_tokens + gap.now.mean);
     const double value =
         m.alpha_ms + m.beta_ms * above + prefill_base * prefills + decode_base * decoding;
-    const double move = (value - t) / std::max(1e-9, 1 - slope);
-    t += move;
-    if (std::abs(move) < 1e-12 * t) break;
+    const double move = slope < 1 ? (value - t) / (1 - slope) : most;
+    const double next = std::clamp(t + move, m.alpha_ms, most);
+    const bool settled = std::abs(next - t) < 1e-10 * t;
+    t = next;
+    if (settled) break;
   }
   out.iteration = t;
   return out;
