@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "capacity/greedy.h"
 #include "capacity/plan.h"
+#include "capacity/rescale_pools.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::capacity {
@@ -41,7 +43,12 @@ std::vector<Decision> optimize(const OptimizerConfig& config, std::span<const Mo
 
   GpuLimits left = limits.value_or(GpuLimits{});
   std::vector<Plan*> competing;
+  std::vector<Plan*> settled;
+  if (config.rescale && config.kind == OptimizerKind::kGreedyByScore && limits) {
+    settled = rescale_pools(plans, config.shrink, left);
+  }
   for (Plan& plan : plans) {
+    if (std::find(settled.begin(), settled.end(), &plan) != settled.end()) continue;
     if (!plan.needs_more() || !plan.held.empty()) {
       shrink(plan, config.shrink);
     } else if (config.kind == OptimizerKind::kCostAware) {

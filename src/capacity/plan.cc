@@ -5,25 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "capacity/counts.h"
+#include "capacity/names.h"
 
 namespace tailrace::capacity {
 namespace {
-
-std::string_view name_of(Role role) {
-  switch (role) {
-    case Role::kBoth:
-      return "both roles";
-    case Role::kPrefill:
-      return "prefill";
-    case Role::kDecode:
-      return "decode";
-  }
-  return "";
-}
 
 /// An unknown demand is one that nothing carries.
 double demand_amount(double demand) {
@@ -48,7 +36,7 @@ std::vector<Pool> pools_of(const ModelAnalysis& model) {
     return pools;
   }
   for (const auto& [role, need] : model.roles) {
-    Pool pool = pool_of(std::string(name_of(role)), need);
+    Pool pool = pool_of(std::string(role_text(role)), need);
     for (std::size_t i = 0; i < model.variants.size(); ++i) {
       if (model.variants[i].role == role) pool.members.push_back(i);
     }
@@ -82,6 +70,7 @@ std::string spared(const Pool& pool) {
 std::string text_of(const Plan& plan, const Pool& pool, std::size_t i) {
   const VariantCapacity& variant = plan.variant(i);
   const std::int64_t change = plan.target[i] - plan.start[i];
+  if (!plan.note[i].empty()) return plan.note[i];
   if (change > 0) {
     return fmt::format("{} required: {} more at {:.4g} each", needed(pool), change,
                        variant.per_replica_per_s);
@@ -108,6 +97,7 @@ Plan::Plan(const ModelAnalysis& analysis, const OptimizerConfig& config)
     start.push_back(add_counts(variant.current, variant.pending));
   }
   target = start;
+  note.resize(start.size());
   if (!analysis.active) {
     held = "inactive: the configuration has no entry `default`, so replicas are held";
     waits_for = "an entry `default` in the configuration";

@@ -25,6 +25,7 @@ struct Plan {
   const ModelAnalysis* model = nullptr;
   std::vector<Pool> pools;
   std::vector<std::int64_t> start, target;  ///< by variant
+  std::vector<std::string> note;            ///< by variant: why, where that is not its pool's need
   std::string held;                         ///< why nothing may change
   std::string waits_for;
 

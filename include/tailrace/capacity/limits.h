@@ -14,10 +14,10 @@ namespace tailrace::capacity {
 /// GPUs that may still be taken, per accelerator: −1 (or any negative number) is unlimited, an
 /// accelerator that is not named gets none. Replicas on their way have theirs already.
 struct GpuLimits {
-  std::map<std::string, std::int64_t> available;
+  std::map<std::string, std::int64_t> available = {};
   /// A second budget: namespace → accelerator. A namespace that is not named has no quota; one that
   /// is, gets nothing of an accelerator that its quota does not name.
-  std::map<std::string, std::map<std::string, std::int64_t>> quota;
+  std::map<std::string, std::map<std::string, std::int64_t>> quota = {};
 
   std::int64_t left(const std::string& ns, const std::string& accelerator) const;
   /// Whole replicas of `gpus` GPUs that still fit.

@@ -1,0 +1,55 @@
+#include "capacity/names.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tailrace::capacity {
+
+std::string_view role_text(Role role) {
+  switch (role) {
+    case Role::kBoth:
+      return "both";
+    case Role::kPrefill:
+      return "prefill";
+    case Role::kDecode:
+      return "decode";
+  }
+  return "";
+}
+
+std::string_view statistic_text(queueing::Statistic which) {
+  switch (which) {
+    case queueing::Statistic::kMean:
+      return "mean";
+    case queueing::Statistic::kP50:
+      return "p50";
+    case queueing::Statistic::kP90:
+      return "p90";
+    case queueing::Statistic::kP95:
+      return "p95";
+    case queueing::Statistic::kP99:
+      return "p99";
+  }
+  return "";
+}
+
+std::string targets_text(const queueing::Targets& targets) {
+  std::string out;
+  const std::pair<const char*, double> all[] = {
+      {"TTFT", targets.ttft_ms}, {"ITL", targets.itl_ms}, {"end to end", targets.e2e_ms}};
+  for (const auto& [name, value] : all) {
+    if (!(value > 0)) continue;
+    out += fmt::format("{}{} {:.4g} ms", out.empty() ? "" : " and ", name, value);
+  }
+  if (!out.empty()) out += fmt::format(", {}", statistic_text(targets.statistic));
+  return out;
+}
+
+std::string limit_text(const queueing::Sizing& sizing) {
+  const std::string limit(to_string(sizing.limit));
+  if (sizing.limit != queueing::SizingLimit::kStability) return limit;
+  return fmt::format("{} ({})", limit, to_string(sizing.achieved.binding));
+}
+
+}  // namespace tailrace::capacity

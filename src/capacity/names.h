@@ -1,0 +1,19 @@
+// How do roles, targets and limits read in a sentence?
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tailrace/capacity/variant.h"
+#include "tailrace/queueing/sizing.h"
+
+namespace tailrace::capacity {
+
+std::string_view role_text(Role role);                       ///< "both", "prefill", "decode"
+std::string_view statistic_text(queueing::Statistic which);  ///< "mean", "p50", …
+/// "TTFT 500 ms and ITL 50 ms, mean"; empty without a target.
+std::string targets_text(const queueing::Targets& targets);
+/// "ITL", "stability (sequences)".
+std::string limit_text(const queueing::Sizing& sizing);
+
+}  // namespace tailrace::capacity
