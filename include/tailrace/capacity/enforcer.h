@@ -17,8 +17,8 @@ Result<void> check_bounds(const Variant& variant);
 struct ZeroEvidence {
   bool enabled = false;
   double retention_s = 600;
-  std::optional<double> requests;  ///< served over the retention; empty: unknown
-  std::optional<double> waiting;   ///< wait at the gateway now; empty: unknown
+  std::optional<double> requests = std::nullopt;  ///< served over the retention; empty: unknown
+  std::optional<double> waiting = std::nullopt;   ///< wait at the gateway now; empty: unknown
 };
 
 /// Bounds for each variant, then for the model: where scale to zero is enabled and every minimum is
