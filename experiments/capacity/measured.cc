@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "capacity/measured_curves.h"
+#include "capacity/measured_cycles.h"
 #include "capacity/sections.h"
 
 namespace tailrace::accuracy {
@@ -286,6 +287,10 @@ int print_measured(std::FILE* out, const Options&) {
   fmt::print(out, "\nThe worst point of each source (for prefill, the tokens in the batch):\n\n");
   print_worst(out, *sources, errors);
   fmt::print(out, "\n");
+  if (const auto printed = print_cycles(out, recorded_data_folder()); !printed) {
+    fmt::print(stderr, "capacity_accuracy: {}\n", printed.error().message);
+    return 1;
+  }
   return 0;
 }
 
