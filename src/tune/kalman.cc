@@ -23,6 +23,9 @@ namespace {
 /// Above it one direction of the parameters is too faint beside the others (of the Jacobian of
 /// logarithms; the follow-up of the published work guards with the same number).
 constexpr double kConditionMax = 1000;
+/// The weakest direction of ln(parameters) counts as known if the accepted observations alone, each
+/// with the filter's noise, leave it a standard deviation of at most this.
+constexpr double kLogDeviationMax = 0.25;
 /// Cycles rejected one after the other from which on the filter counts as locked out.
 constexpr std::int64_t kFrozenAfter = 3;
 /// Pods that a reason names; of the others it says how many.
@@ -245,7 +248,13 @@ class Kalman final : public Estimator {
     jacobians.push_back(jacobian);
   }
 
-  std::optional<double> condition() const {
+  struct Sight {
+    double condition = 0;      ///< of the strongest direction over the weakest
+    double log_deviation = 0;  ///< of the weakest, by the observations alone
+  };
+
+  /// How well the latest accepted observations see ln(parameters); empty where they leave one out.
+  std::optional<Sight> sight() const {
     const auto& jacobians = memory_.jacobians;
     if (jacobians.size() < 2) return std::nullopt;  // two equations, three unknowns
     Eigen::MatrixXd rows(2 * static_cast<Eigen::Index>(jacobians.size()), 3);
@@ -255,9 +264,9 @@ class Kalman final : public Estimator {
       rows.row(next++) << j[3], j[4], j[5];
     }
     const auto singular = Eigen::JacobiSVD<Eigen::MatrixXd>(rows).singularValues();
-    const double condition = singular[0] / singular[2];
-    if (!std::isfinite(condition)) return std::nullopt;
-    return condition;
+    const Sight sight{singular[0] / singular[2], kMeasurementShare / singular[2]};
+    if (!std::isfinite(sight.condition) || !std::isfinite(sight.log_deviation)) return std::nullopt;
+    return sight;
   }
 
   /// Fills in what follows from the memory.
@@ -266,9 +275,11 @@ class Kalman final : public Estimator {
     const auto& [state, uncertainty] = *memory_.parameters;
     last_.values = with(model_.iteration, state);
     last_.covariance = uncertainty;
-    last_.condition = condition();
+    const auto seen = sight();
+    if (seen) last_.condition = seen->condition;
     const bool frozen = memory_.rejected_in_a_row >= kFrozenAfter;
-    last_.identified = !frozen && last_.condition && *last_.condition <= kConditionMax;
+    last_.identified = !frozen && seen && seen->condition <= kConditionMax &&
+                       seen->log_deviation <= kLogDeviationMax;
     if (frozen) {
       last_.reason += "; frozen: a rejection does not widen the gate";
     } else if (!last_.identified) {

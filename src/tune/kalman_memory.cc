@@ -5,6 +5,7 @@
 #include <simdjson.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tailrace/core/text.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kDocumentBytesMax = 64 * 1024;
-constexpr double kTokensMax = 1e9;
 constexpr std::int64_t kRejectedMax = std::int64_t{1} << 53;
 
 namespace dom = simdjson::dom;
@@ -70,10 +70,12 @@ Result<KalmanMemory::Parameters> read_parameters(const dom::object& root) {
 Result<CycleLengths> read_lengths(const dom::object& root) {
   dom::object lengths;
   if (root["lengths"].get(lengths) != simdjson::SUCCESS) return damaged("`lengths` is no object");
-  const auto input = number_in(lengths, "input", 0, kTokensMax);
-  const auto output = number_in(lengths, "output", 1, kTokensMax);
-  const auto input_cv = number_in(lengths, "input_cv", 0, kTokensMax);
-  const auto output_cv = number_in(lengths, "output_cv", 0, kTokensMax);
+  // Means over pods may round a little out of what the pods themselves may be.
+  const double most = std::numeric_limits<double>::max();
+  const auto input = number_in(lengths, "input", 0, most);
+  const auto output = number_in(lengths, "output", 1, most);
+  const auto input_cv = number_in(lengths, "input_cv", 0, most);
+  const auto output_cv = number_in(lengths, "output_cv", 0, most);
   const auto prefix_hit = number_in(lengths, "prefix_hit", 0, 1);
   if (!input || !output || !input_cv || !output_cv || !prefix_hit) {
     return damaged("`lengths` lacks a number, or one is out of range");

@@ -28,7 +28,7 @@ struct KalmanMemory {
   std::optional<Parameters> parameters;
   std::optional<CycleLengths> lengths;
   /// Of the latest accepted updates, oldest first: of the logarithms of TTFT and ITL by those of
-  /// the parameters, over the noise of the observation.
+  /// the parameters, 2 × 3.
   std::vector<std::array<double, 6>> jacobians;
   std::int64_t rejected_in_a_row = 0;  ///< cycles with a result but no accepted one
 };

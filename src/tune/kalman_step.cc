@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kBoxFactor = 100;
 constexpr double kProcessShare = 0.05;
-constexpr double kMeasurementShare = 0.05 / 1.96;
 constexpr double kJacobianShare = 0.01;
 constexpr double kJacobianStepAtZero = 0.01;
 constexpr double kSymmetryTolerance = 1e-6;

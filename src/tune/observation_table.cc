@@ -49,6 +49,7 @@ std::string names(std::size_t from, std::size_t to) {
 
 std::string unknown_column(std::string_view name) {
   std::vector<std::string_view> known;
+  known.reserve(kColumns.size());
   for (const auto& [column, member] : kColumns) known.push_back(column);
   if (const auto meant = core::nearest_word(name, known)) {
     return fmt::format("header: there is no column {}; did you mean {}?", core::quoted(name),
@@ -123,7 +124,7 @@ Result<std::optional<Cycle>> ObservationTable::add(std::span<const std::string> 
       }
       row.time_s = *value;
     } else if (value) {
-      row.*member = *value;
+      row.*member = value;
     } else {
       return bad(fmt::format("column {}: {} is not a number; leave the cell empty if it is unknown",
                              name, core::quoted(cell)));

@@ -22,6 +22,9 @@ using KalmanMeasurement = std::array<double, 2>;
 /// Empty where the model has no answer, as above its largest rate.
 using KalmanPrediction = std::function<std::optional<KalmanMeasurement>(const KalmanState&)>;
 
+/// Standard deviation of an observation over its value: 95 % of them lie within 5 %.
+inline constexpr double kMeasurementShare = 0.05 / 1.96;
+
 struct KalmanBounds {
   KalmanState low, high;
 
