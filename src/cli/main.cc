@@ -110,6 +110,7 @@ int main(int argc, char** argv) {
   add_simulate(app, exit_code);
   add_latency(app, exit_code);
   add_size(app, exit_code);
+  add_tune(app, exit_code);
   add_version(app, exit_code);
   if (argc > 1 && names_no_command(app, argv[1])) {
     fmt::print(stderr, "tailrace: there is no command {}; tailrace --help lists them\n",
