@@ -1,9 +1,13 @@
 """`tailrace tune`: one line for each time, the published filter's replay, and hostile recordings."""
+import csv
+import http.server
 import io
 import json
 import math
 import subprocess
 import sys
+import threading
+import urllib.parse
 
 import pytest
 
@@ -201,3 +205,43 @@ def test_many_pods_and_many_cycles_in_bounded_time():
     assert len(lines("-", "--estimator", "kalman", "--max-batch", 64, stdin=content)) == 20
     done = tune("-", "--estimator", "kalman", "--json", stdin=HEADER + "60,a,1,1,1,1,1\n" * 100_001)
     assert done.returncode == 2 and "100000 rows" in done.stderr
+
+
+def test_a_recording_from_prometheus_is_one_that_tune_reads():
+    asked = []
+
+    class Prometheus(http.server.BaseHTTPRequestHandler):
+        """Two pods, the second idle; TTFT, ITL and lengths of the granite replica; no prefix cache."""
+
+        def do_GET(self):
+            query = urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query)
+            expression, end = query["query"][0], int(query["end"][0])
+            asked.append(expression)
+            known = {"request_prompt_tokens": "2048", "generation_tokens_sum": "1024", "time_to_first": "44.1", "inter_token": "12.9",
+                     "increase": "6", "num_requests": "3", "prefix_cache": "NaN", "generation_tokens_count": "0.12"}
+            value = next(v for k, v in known.items() if k in expression)
+            values = lambda v: [[end - 60, v], [end, v]]  # noqa: E731
+            body = json.dumps({"status": "success", "data": {"result": [
+                {"metric": {"pod": "p1"}, "values": values(value)},
+                {"metric": {"pod": "p2"}, "values": values("0")}]}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Prometheus)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        done = subprocess.run([sys.executable, ROOT / "tools/record-metrics", f"http://127.0.0.1:{server.server_port}", "--model", "m",
+                               "--labels", 'namespace="prod"', "--hours", "0.1"], capture_output=True, text=True, timeout=60)
+    finally:
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    assert len(asked) == 9 and all('model_name="m",namespace="prod"' in q and "60s" in q or "waiting" in q for q in asked), asked
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["pod"] for row in rows] == ["p1", "p1"]
+    assert float(rows[0]["ttft_ms"]) == 44.1 and float(rows[0]["output"]) == 1024 and rows[0]["prefix_hit"] == ""
+    assert len(lines("-", "--max-batch", 64, stdin=done.stdout)) == 2
