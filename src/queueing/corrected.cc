@@ -19,8 +19,17 @@ constexpr double kLeastIterationMs = 1e-6;
 constexpr int kKneePasses = 2;
 /// Of the part of a request's time that comes from bursts, what fixed lengths add to it. Measured.
 constexpr double kFixedBursts = 0.5;
-/// Of the maximum rate: where the formula has been compared with simulations.
-constexpr double kTrusted = 0.9;
+/// Shares of the maximum rate up to which simulations agree: in general, where preemptions begin,
+/// and where prompts queue for the token budget.
+constexpr double kTrusted = 0.9, kTrustedMemory = 0.75, kTrustedBudget = 0.8;
+
+OutOfRange range_of(Binding binding, double share) {
+  if (binding == Binding::kKvTokens && share > kTrustedMemory) return OutOfRange::kMemoryBound;
+  if (binding == Binding::kTokenBudget && share > kTrustedBudget) {
+    return OutOfRange::kPrefillDominated;
+  }
+  return share > kTrusted ? OutOfRange::kNearSaturation : OutOfRange::kNone;
+}
 
 Overdispersion overdispersion(const OperatingPoint& at, const Spread& spread,
                               const RequestWork& work, double rate) {
@@ -82,7 +91,7 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
   const double decoding = lambda * work.decodes * t;
   const Occupancy occupied =
       occupancy(decoding + lambda * t, lambda * spread.n_var, limit.slots, share);
-  double t_var = occupied.held * lambda * spread.t_var;
+  double t_var = lambda * spread.t_var;
   const double bursts_var = lambda * t * (prefill * prefill + at.slopes.prefill_var) /
                             (1 - std::min(0.999, lambda * lambda * prefill * prefill));
   const double slow_var = std::max(0.0, t_var - bursts_var);
@@ -100,8 +109,7 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
                                 : t;
   // The iteration that computes its prompt: as many others, and more of them where the iteration
   // that it met was long. One of the slots is its own.
-  double own =
-      t - (t - alpha) / limit.slots + occupied.held * lambda * spread.next_cov / t + prefill;
+  double own = t - (t - alpha) / limit.slots + lambda * spread.next_cov / t + prefill;
 
   LatencyLaw law;
   if (const auto budget = static_cast<double>(model.limits.max_batched_tokens);
@@ -155,7 +163,7 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
     law.decode_time_cv2 = kept_over_a_life(load) * slow_var / (t * t);
     add_percentiles(law, out);
   }
-  if (share > kTrusted) out.out_of_range = OutOfRange::kNearSaturation;
+  out.out_of_range = range_of(limit.binding, share);
   return out;
 }
 

@@ -9,19 +9,7 @@ namespace {
 
 /// Weights of a law that need not add up to 1, and may be rescaled on the way.
 struct Sums {
-  double weight = 0, first = 0, second = 0, idle = 0;
-
-  void add(double n, double w) {
-    weight += w;
-    first += n * w;
-    second += n * n * w;
-  }
-  void scale(double by) {
-    weight *= by;
-    first *= by;
-    second *= by;
-    idle *= by;
-  }
+  double weight = 0, idle = 0;
 };
 
 constexpr double kMostLoad = 1 - 1e-7;
@@ -70,25 +58,26 @@ Occupancy occupancy(double mode, double variance, double slots, double beyond) {
   bool reached = true;
   double p = 1;
   if (const double sd = std::sqrt(std::max(variance, mode)); sd <= kWideSd) {
-    sums.add(0, 1);
+    sums.weight += 1;
     sums.idle = 1;
     const double whole = std::floor(slots);
     for (double n = 1; n <= whole; ++n) {
       p *= ratio(n);
-      sums.add(n, p);
+      sums.weight += p;
       if (p < 1e-15 * sums.weight && n > mode) {
         reached = false;
         break;
       }
       if (p > 1e200) {
         p *= 1e-200;
-        sums.scale(1e-200);
+        sums.weight *= 1e-200;
+        sums.idle *= 1e-200;
       }
     }
     // Memory may hold a fraction of a request.
     if (const double part = slots - whole; reached && part > 0) {
       p *= std::pow(ratio(whole + 1), part);
-      sums.add(slots, part * p);
+      sums.weight += part * p;
     }
   } else {
     // The grid begins where the law does, from its mode down and up.
@@ -98,7 +87,7 @@ Occupancy occupancy(double mode, double variance, double slots, double beyond) {
     const double top = std::min(mode, slots);
     double log_p = 0;
     for (double n = top; n > 0 && log_p > kLeastLog; n -= step) {
-      sums.add(n, step * std::exp(log_p));
+      sums.weight += step * std::exp(log_p);
       const double below = n - step / 2 + 0.5;
       if (below > 0) log_p -= step * std::log(ratio(below));
     }
@@ -108,23 +97,18 @@ Occupancy occupancy(double mode, double variance, double slots, double beyond) {
       const double by = std::min(step, slots - n);
       log_p += by * std::log(ratio(n + by / 2 + 0.5));
       n += by;
-      sums.add(n, by * std::exp(log_p));
+      sums.weight += by * std::exp(log_p);
     }
     p = std::exp(log_p);
     reached = n >= slots;
   }
   if (reached) {
     const double tail = p * beyond / (1 - beyond);
-    sums.add(slots, tail);
+    sums.weight += tail;
     Occupancy out;
     out.full = std::min(1.0, (p + tail) / sums.weight);
     out.waiting = tail / (1 - beyond) / sums.weight;
     out.idle = sums.idle / sums.weight;
-    const double unlimited = (a + r) / ((1 - r) * (1 - r));
-    const double mean = sums.first / sums.weight;
-    if (unlimited > 0) {
-      out.held = std::clamp((sums.second / sums.weight - mean * mean) / unlimited, 0.0, 1.0);
-    }
     return out;
   }
   return {.idle = sums.idle / sums.weight};

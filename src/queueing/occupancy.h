@@ -21,7 +21,6 @@ struct Occupancy {
   double idle = 1;     ///< P(nobody is there)
   double full = 0;     ///< P(the batch is full)
   double waiting = 0;  ///< mean number who wait for a slot
-  double held = 1;     ///< Var min(n, slots) over what it would be without a limit
 };
 
 /// Negative binomial with this mode and variance up to `slots`, then geometric with `beyond` < 1.

@@ -76,8 +76,13 @@ enum class Binding {
 };
 std::string_view to_string(Binding binding);
 
-/// Why the formula should not be trusted at this point.
-enum class OutOfRange { kNone, kNearSaturation, kPrefillDominated, kMemoryBound };
+/// Why the formula should not be trusted at this point (docs/queueing-model.md has the borders).
+enum class OutOfRange {
+  kNone,
+  kNearSaturation,
+  kPrefillDominated,  ///< prompts queue for the token budget
+  kMemoryBound,       ///< sequences are sent back for want of memory
+};
 std::string_view to_string(OutOfRange reason);
 
 struct Percentiles {
@@ -95,7 +100,8 @@ struct Latency {
   std::optional<double> wait_ms;           ///< of TTFT, before the first iteration that computes it
   std::optional<double> concurrency;       ///< mean number in service
   std::optional<double> throughput_per_s;  ///< less than the rate where the chain's queue blocks
-  /// Of single requests; corrected mode only, and only where asked for.
+  /// TTFT and time in the system of single requests, ITL of single gaps between tokens; corrected
+  /// mode only, and only where asked for.
   std::optional<Percentiles> ttft_percentiles_ms, itl_percentiles_ms, e2e_percentiles_ms;
   OutOfRange out_of_range = OutOfRange::kNone;
   bool from_oracle = false;  ///< the latencies are the oracle's, not the formula's
