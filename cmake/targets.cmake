@@ -83,7 +83,7 @@ function(tailrace_tests)
   # tests/issues/*_test.cc → issues_test: one test for each public report, over all modules at once.
   file(GLOB issues CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/issues/*_test.cc)
   tailrace_test_program(simulate issues_test unit "${issues}" "")
-  target_link_libraries(issues_test PRIVATE tailrace::emulator tailrace::loadgen)
+  target_link_libraries(issues_test PRIVATE tailrace::emulator tailrace::loadgen tailrace::capacity)
   # Formatting, layering and tidiness are tests like any other.
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME tidy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/tidy)

@@ -24,8 +24,9 @@ inline std::int64_t add_counts(std::int64_t a, std::int64_t b) {
 
 /// Replicas of `capacity` > 0 that cover `amount`, in [0, kReplicasMax]; NaN covers nothing.
 inline std::int64_t count_up(double amount, double capacity) {
+  if (!(amount > 0)) return 0;
   const double n = std::ceil(amount / capacity * (1 - kCountSlack));
-  if (!(n > 0)) return 0;
+  if (!(n > 1)) return 1;  // also where the quotient is too small for a number
   return n < double(kReplicasMax) ? static_cast<std::int64_t>(n) : kReplicasMax;
 }
 

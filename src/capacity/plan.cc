@@ -121,7 +121,8 @@ double Plan::cost(std::size_t i) const {
 
 std::int64_t Plan::headroom(std::size_t i) const {
   const std::int64_t most = add_counts(start[i], kReplicasMax);
-  return std::max<std::int64_t>(0, std::min(variant(i).max.value_or(most), most) - target[i]);
+  const std::int64_t max = std::clamp<std::int64_t>(variant(i).max.value_or(most), 0, most);
+  return std::max<std::int64_t>(0, max - target[i]);
 }
 
 std::int64_t Plan::min(std::size_t i) const {
