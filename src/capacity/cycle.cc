@@ -134,9 +134,9 @@ ModelAnalysis CycleState::Impl::analyse(double now_s, const ModelState& model,
   reading.gateway = model.gateway;
   Aggregator everything(settings->assembly);
   for (const auto& variant : variants) {
-    auto summary = summary_of(variant, settings->assembly, everything);
+    const auto summary = summary_of(variant, settings->assembly, everything);
     auto parameters = learners.update(now_s, variant, *settings);
-    reading.variants.push_back({&variant, std::move(summary), std::move(parameters)});
+    reading.variants.push_back({&variant, summary, std::move(parameters)});
   }
   const auto model_wide = everything.summary();
   if (auto workload = model_wide.workload()) memory.workload = workload;

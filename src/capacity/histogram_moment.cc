@@ -2,32 +2,38 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
+
+#include "tailrace/length/length_law.h"
 
 namespace tailrace::capacity {
 namespace {
 
-constexpr int kCells = 64;  // per bucket
-constexpr int kBendSteps = 60;
-constexpr double kBendMax = 64;
+constexpr int kCells = 32;  // per bucket
+constexpr int kSearchSteps = 40;
+/// Of the law that lengths follow (length/length_law.h).
+constexpr double kNu = 3.5;
 /// An open bucket reaches this far beyond its edge where nothing bounds it: as the edges rise.
 constexpr double kOpenFactor = 2.5;
 constexpr double kTokensMax = 1e9;
 
 struct Bucket {
-  double low = 0, high = 0;  // tokens
+  double low = 0, high = 0;     // tokens
   double below = 0, above = 0;  // share of lengths up to low, up to high
-  double mass() const { return above - below; }
 };
 
-double logit(double p) { return std::log(p / (1 - p)); }
-
-/// The share up to `u` of the way from low to high, by their logarithms.
-double share_at(const Bucket& b, double u) {
-  // Nothing below, or nothing above: there is no second edge to draw a line to.
-  if (b.below <= 0 || b.above >= 1) return b.below + b.mass() * u;
-  const double from = logit(b.below), to = logit(b.above);
-  return 1 / (1 + std::exp(-(from + (to - from) * u)));
+/// The log-t law with these shares at these lengths; nothing where there is none.
+std::optional<length::LengthLaw> law_through(const Bucket& b) {
+  if (!(b.low > 0) || !(b.below > 0) || !(b.above < 1)) return std::nullopt;
+  static const auto kStandard = length::LengthLaw::log_t(0, 1, kNu);
+  const double from = std::log(kStandard->quantile(b.below));
+  const double to = std::log(kStandard->quantile(b.above));
+  const double sigma = std::log(b.high / b.low) / (to - from);
+  if (!std::isfinite(sigma)) return std::nullopt;
+  auto law = length::LengthLaw::log_t(std::log(b.low) - sigma * from, sigma, kNu);
+  if (!law) return std::nullopt;
+  return std::move(*law);
 }
 
 /// Buckets that hold something; nothing where the counts contradict each other.
@@ -44,8 +50,9 @@ std::vector<Bucket> occupied(std::span<const HistogramBucket> buckets,
       Bucket bucket;
       bucket.low = edge;
       bucket.high = std::isfinite(b.upper) ? b.upper : std::max(edge, 1.0) * kOpenFactor;
-      if (longest && *longest > edge) bucket.high = std::min(bucket.high, *longest);
-      if (!std::isfinite(b.upper) && longest && *longest > edge) bucket.high = *longest;
+      if (longest && *longest > edge && std::isfinite(*longest)) {
+        bucket.high = std::isfinite(b.upper) ? std::min(bucket.high, *longest) : *longest;
+      }
       if (!(bucket.high <= kTokensMax)) return {};
       bucket.below = count / total;
       bucket.above = b.cumulative / total;
@@ -57,39 +64,62 @@ std::vector<Bucket> occupied(std::span<const HistogramBucket> buckets,
   return out;
 }
 
-/// `bend` 1 leaves the line as it is; above, lengths lie nearer to the bucket's low edge.
-LengthMoments add(LengthMoments sum, const Bucket& b, double bend) {
+void add(LengthMoments& sum, double share, double x) {
+  sum.mean += share * x;
+  sum.second += share * x * x;
+}
+
+/// The lengths of a bucket as `law` spreads them, or evenly by their logarithm. What the law would
+/// put beyond an edge stands at the edge.
+void add(LengthMoments& sum, const Bucket& b, const std::optional<length::LengthLaw>& law) {
   const double low = std::max(b.low, std::min(1.0, b.high / 2));  // a length is 1 or more
+  const double step = std::log(b.high / low) / kCells;
   double before = b.below;
   for (int i = 0; i < kCells; ++i) {
-    const double after = i + 1 == kCells ? b.above : share_at(b, (i + 1.0) / kCells);
-    const double u = std::pow((i + 0.5) / kCells, bend);
-    const double x = low * std::pow(b.high / low, u);
-    sum.mean += (after - before) * x;
-    sum.second += (after - before) * x * x;
+    const double even = b.below + (b.above - b.below) * (i + 1) / kCells;
+    const double after =
+        std::clamp(law ? law->cdf(low * std::exp(step * (i + 1))) : even, before, b.above);
+    add(sum, after - before, low * std::exp(step * (i + 0.5)));
     before = after;
   }
-  return sum;
+  add(sum, b.above - before, b.high);
 }
 
-LengthMoments sum_of(const std::vector<Bucket>& buckets, double bend, double last_bend) {
-  LengthMoments sum;
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    sum = add(sum, buckets[i], i + 1 == buckets.size() ? last_bend : bend);
+/// All but the last bucket, and the law that goes on into the last.
+struct Body {
+  LengthMoments moments;
+  std::optional<length::LengthLaw> law;
+};
+
+Body body_of(const std::vector<Bucket>& buckets) {
+  Body body;
+  for (std::size_t i = 0; i + 1 < buckets.size(); ++i) {
+    auto law = law_through(buckets[i]);
+    // The first bucket has no lower point: the law of the next one comes down into it.
+    if (!law && i + 2 < buckets.size()) law = law_through(buckets[i + 1]);
+    add(body.moments, buckets[i], law);
+    body.law = std::move(law);
   }
-  return sum;
+  return body;
 }
 
-/// The bend, by bisection on its logarithm, at which `moments(bend).mean` comes nearest to `mean`;
-/// it falls as the bend rises.
-template <class Moments>
-double bend_for(const Moments& moments, double mean) {
-  double low = -std::log(kBendMax), high = std::log(kBendMax);
-  for (int step = 0; step < kBendSteps; ++step) {
-    const double middle = (low + high) / 2;
-    (moments(std::exp(middle)).mean > mean ? low : high) = middle;
+/// Answers that a limit cut stand at one length of the last bucket: where it is, the mean says.
+LengthMoments with_last(const Body& body, Bucket last, std::optional<double> mean) {
+  const auto cut_at = [&](double high) {
+    auto sum = body.moments;
+    Bucket cut = last;
+    cut.high = high;
+    add(sum, cut, body.law);
+    return sum;
+  };
+  auto out = cut_at(last.high);
+  if (!mean || !(out.mean > *mean)) return out;
+  double low = std::max(last.low, std::min(1.0, last.high / 2)), high = last.high;
+  for (int step = 0; step < kSearchSteps; ++step) {
+    const double middle = std::sqrt(low * high);
+    (cut_at(middle).mean > *mean ? high : low) = middle;
   }
-  return std::exp((low + high) / 2);
+  return cut_at(high);
 }
 
 }  // namespace
@@ -104,16 +134,11 @@ std::optional<LengthMoments> moments_from_histogram(std::span<const HistogramBuc
                                                     std::optional<double> longest) {
   const auto all = occupied(buckets, longest);
   if (all.empty()) return std::nullopt;
-  auto out = sum_of(all, 1, 1);
-  if (mean && *mean > 0 && std::isfinite(*mean)) {
-    // Limits cut answers, so the last bucket may hold them all at one length: it is bent first.
-    const auto last_only = [&](double bend) { return sum_of(all, 1, bend); };
-    const double last = bend_for(last_only, *mean);
-    out = last_only(last);
-    if (std::abs(out.mean - *mean) > 1e-6 * *mean) {
-      const auto every = [&](double bend) { return sum_of(all, bend, last); };
-      out = every(bend_for(every, *mean));
-    }
+  if (mean && !(*mean > 0 && *mean <= kTokensMax)) mean.reset();
+  auto out = with_last(body_of(all), all.back(), mean);
+  if (mean) {
+    const double factor = *mean / out.mean;
+    out = {*mean, out.second * factor * factor};
   }
   out.second = std::max(out.second, out.mean * out.mean);
   return out;

@@ -107,6 +107,7 @@ std::string names(std::size_t from, std::size_t to) {
 
 std::string unknown_column(std::string_view name) {
   std::vector<std::string_view> known;
+  known.reserve(kPlaces);
   for (const auto& column : kColumns) known.push_back(column.name);
   if (const auto meant = core::nearest_word(name, known)) {
     return fmt::format("header: there is no column {}; did you mean {}?", core::quoted(name),
@@ -243,7 +244,7 @@ Result<std::optional<RecordedCycle>> RecordedTable::add(std::span<const std::str
         ErrorCode::kResourceExhausted,
         fmt::format("column time_s: more than {} rows have the time {}", kCycleRowsMax, time_s));
   }
-  if (const auto taken = take(std::move(*row)); !taken) return fail(taken.error());
+  if (const auto taken = take(*row); !taken) return fail(taken.error());
   return ended;
 }
 
@@ -275,7 +276,7 @@ Result<std::pair<Variant*, std::size_t>> RecordedTable::variant_of(const Row& ro
   return std::pair(&variant, place);
 }
 
-Result<void> RecordedTable::take(Row row) {
+Result<void> RecordedTable::take(const Row& row) {
   auto model = model_of(row);
   if (!model) return fail(model.error());
   auto found = variant_of(row, **model);
@@ -312,7 +313,9 @@ Result<void> RecordedTable::take(Row row) {
   row.set(kKvTokens, v.limits.kv_tokens);
   row.set(kMaxQueue, v.limits.max_queue);
   row.set(kKnee, v.knee_tokens);
-  if (const auto at = row.number(kScaledUpAt); at && std::isfinite(*at)) v.scaled_up_at_s = *at;
+  if (std::isfinite(row.number(kScaledUpAt).value_or(NAN))) {
+    v.scaled_up_at_s = row.number(kScaledUpAt);
+  }
   row.set(kPriority, (*model)->priority);
   if (row.number(kGatewayQueue)) (*model)->gateway = Backlog{*row.number(kGatewayQueue)};
 

@@ -100,7 +100,9 @@ double RateSearch::root(const Target& target, double good, double bad) {
     return b - a <= kRelativeTolerance * std::max(a, kLeastShare * high_);
   };
   const double at_good = headroom(good), at_bad = headroom(bad);
-  if (close(good, bad) || at_good <= 0) return good;
+  // At the end of what doubles hold a latency may be no number, and then there is no bracket.
+  if (!(good < bad)) return std::min(good, bad);
+  if (close(good, bad) || at_good <= 0 || !(at_bad < 0)) return good;
   std::uintmax_t steps = kStepsMax;
   return boost::math::tools::toms748_solve(headroom, good, bad, at_good, at_bad, close, steps)
       .first;

@@ -1,9 +1,9 @@
 // What are the mean and the second moment of lengths that were counted into buckets?
 //
 // Engines export token counts as Prometheus histograms with wide buckets (1, 2, 5, 10, 20, …).
-// Midpoints overstate a heavy tail; here the distribution between two edges follows its logit over
-// the logarithm of the length, which is nearly straight for lengths as they are, and is then bent
-// so that the mean is the one that the histogram's own sum gives.
+// Midpoints overstate a heavy tail; here a log-t law runs from each edge to the next, through the
+// shares counted there, and goes on into the last bucket, where the histogram's own sum says at
+// which length a limit cuts.
 #pragma once
 
 #include <optional>
@@ -22,9 +22,10 @@ struct LengthMoments {
   double cv() const;
 };
 
-/// `buckets` by rising edge. `mean`: sum/count of the same counts, where known. `longest`: no length
-/// is above it (the model's context), where known. Empty where nothing was counted, or where the
-/// counts contradict each other. Within 5 % of the second moment on log-t lengths with vLLM's edges.
+/// `buckets` by rising edge. `mean`: sum/count of the same counts, where known. `longest`: no
+/// length is above it (the model's context), where known. Empty where nothing was counted, or where
+/// the counts contradict each other. Within 5 % of the second moment on log-t lengths with vLLM's
+/// edges.
 std::optional<LengthMoments> moments_from_histogram(std::span<const HistogramBucket> buckets,
                                                     std::optional<double> mean,
                                                     std::optional<double> longest);

@@ -49,7 +49,7 @@ class RecordedTable {
  private:
   struct Row;
   Result<Row> read(std::span<const std::string> cells) const;
-  Result<void> take(Row row);
+  Result<void> take(const Row& row);
   RecordedCycle end_cycle();
   Result<ModelState*> model_of(const Row& row);
   Result<std::pair<Variant*, std::size_t>> variant_of(const Row& row, ModelState& model);

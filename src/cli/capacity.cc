@@ -1,0 +1,343 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/output_file.h"
+#include "tailrace/capacity/cycle.h"
+#include "tailrace/capacity/explain.h"
+#include "tailrace/capacity/recorded_table.h"
+#include "tailrace/core/printable.h"
+#include "tailrace/core/text.h"
+#include "tailrace/dataset/csv.h"
+#include "tailrace/report/table.h"
+
+namespace tailrace::cli {
+namespace {
+
+constexpr std::size_t kLineBytesMax = std::size_t{1} << 20;
+constexpr std::size_t kConfigBytesMax = std::size_t{4} << 20;
+
+constexpr const char* kAbout =
+    "One analysis cycle on recorded metrics: how many replicas each variant should have, and "
+    "why.\n\n"
+    "FILE: CSV, one row per pod and time, sorted by time_s; plain, gzip, zstd, xz or bzip2; \"-\" "
+    "is standard input. Header: "
+    "time_s,namespace,model,variant,pod,rate,input,output,ttft_ms,itl_ms "
+    "and, where known, accelerator; running, requests, output_cv, input_cv, prefix_hit, waiting of "
+    "the pod; current, pending, min, max, cost, gpus, max_batch, max_batched_tokens, kv_tokens, "
+    "max_queue, knee_tokens, fingerprint, scaled_up_at_s of the variant; priority, gateway_queue "
+    "of "
+    "the model. Earlier times teach the estimators, the last one decides. An empty cell is "
+    "unknown, "
+    "which is not 0.\n\n"
+    "Example: tailrace capacity metrics.csv --ttft 500 --itl 50";
+
+struct Flags {
+  std::string file;
+  std::optional<std::string> config, estimator, model, assembly, optimizer, state;
+  std::optional<std::string> ttft, itl, e2e, percentile, multiplier;
+  std::vector<std::string> gpus;
+  bool published = false;
+  bool json = false;
+};
+
+tl::unexpected<Error> bad(std::string message) {
+  return fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+Result<std::string> file_text(const char* flag, const std::string& path, std::size_t bytes_max) {
+  auto text = core::read_file(path, bytes_max);
+  if (!text) return fail(text.error().with_context(flag));
+  return text;
+}
+
+/// The flags' settings as an entry of their own says them, so that they are checked alike.
+Result<capacity::Config> flag_settings(const Flags& flags) {
+  std::string yaml;
+  const auto say = [&](const char* key, const std::optional<std::string>& value) {
+    if (value)
+      yaml += fmt::format("{}: {}\n", key,
+                          boost::json::serialize(boost::json::string(core::valid_utf8(*value))));
+  };
+  if (flags.published) yaml += "estimator: kalman\nlatencyModel: chain\nassembly: published\n";
+  say("targetTTFT", flags.ttft);
+  say("targetITL", flags.itl);
+  say("targetE2E", flags.e2e);
+  say("percentile", flags.percentile);
+  say("sloMultiplier", flags.multiplier);
+  if (!flags.published) {
+    say("estimator", flags.estimator);
+    say("latencyModel", flags.model);
+    say("assembly", flags.assembly);
+  }
+  const std::vector<capacity::ConfigEntry> entries = {{"default", yaml, 0}};
+  auto config = capacity::Config::of_entries(entries, "flags");
+  if (config.problems().empty()) return config;
+  return bad(config.problems().front().message);
+}
+
+Result<capacity::Config> read_config(const Flags& flags) {
+  if (flags.published && (flags.estimator || flags.model || flags.assembly)) {
+    return bad(
+        "--published: stands for --estimator kalman, --model chain and --assembly published; "
+        "give either it or those");
+  }
+  const auto given = flag_settings(flags);
+  if (!given) return fail(given.error());
+  if (!flags.config) return *given;
+  const auto text = file_text("--config", *flags.config, kConfigBytesMax);
+  if (!text) return fail(text.error());
+  auto config = capacity::Config::parse(*text, core::printable(*flags.config));
+  if (!config) return fail(config.error().with_context("--config"));
+  const auto above = *given->settings_of({});
+  config->change_all([&](capacity::ModelSettings& s) {
+    if (flags.ttft || flags.itl) {
+      s.targets.ttft_ms = above.targets.ttft_ms;
+      s.targets.itl_ms = above.targets.itl_ms;
+    }
+    if (flags.e2e) s.targets.e2e_ms = above.targets.e2e_ms;
+    if (flags.percentile) s.targets.statistic = above.targets.statistic;
+    if (flags.multiplier) s.slo_multiplier = above.slo_multiplier;
+    if (flags.estimator || flags.published) s.estimator = above.estimator;
+    if (flags.model || flags.published) s.latency_model = above.latency_model;
+    if (flags.assembly || flags.published) s.assembly = above.assembly;
+  });
+  return config;
+}
+
+/// "H100=8"; -1 is unlimited.
+Result<std::optional<capacity::GpuLimits>> read_gpus(const Flags& flags) {
+  if (flags.gpus.empty()) return std::optional<capacity::GpuLimits>();
+  capacity::GpuLimits limits;
+  for (const auto& text : flags.gpus) {
+    const auto equals = text.rfind('=');
+    const auto number = equals == std::string::npos
+                            ? std::nullopt
+                            : core::parse_int(std::string_view(text).substr(equals + 1));
+    if (!number || equals == 0 || *number < -1 || *number > 1'000'000) {
+      return bad(
+          fmt::format("--gpus: {}; give KIND=NUMBER, such as H100=8 (free ones; -1 for any "
+                      "number)",
+                      core::quoted(text)));
+    }
+    if (!limits.available.emplace(text.substr(0, equals), *number).second) {
+      return bad(fmt::format("--gpus: {} is given twice", core::quoted(text.substr(0, equals))));
+    }
+  }
+  return std::optional(std::move(limits));
+}
+
+/// All cycles but the last one teach; the last one comes back.
+Result<capacity::RecordedCycle> learn(const std::string& path, const capacity::Config& config,
+                                      capacity::CycleState& state) {
+  auto lines = dataset::LineReader::open(path, kLineBytesMax);
+  if (!lines) return fail(lines.error());
+  auto csv = dataset::CsvReader::open(std::move(*lines));
+  if (!csv) return fail(csv.error());
+  const auto at_line = [&](const Error& error) {
+    return fail(csv->lines().at_line(error.code, error.message));
+  };
+  auto table = capacity::RecordedTable::open(csv->header());
+  if (!table) return at_line(table.error());
+  std::vector<std::string> cells;
+  while (true) {
+    const auto row = csv->next(cells);
+    if (!row) return fail(row.error());
+    if (!*row) break;
+    const auto ended = table->add(cells);
+    if (!ended) return at_line(ended.error());
+    if (*ended) capacity::learn_cycle((*ended)->time_s, (*ended)->models, config, state);
+  }
+  auto last = table->finish();
+  if (!last) return bad(fmt::format("{}: no rows; give one per pod and time", csv->lines().name()));
+  return std::move(*last);
+}
+
+struct Answer {
+  double time_s = 0;
+  capacity::CycleResult result;
+  capacity::Config config;
+};
+
+Result<Answer> decide(const Flags& flags) {
+  const auto config = read_config(flags);
+  if (!config) return fail(config.error());
+  capacity::CycleConfig cycle;
+  cycle.models = *config;
+  if (flags.optimizer) {
+    const auto kind = capacity::parse_optimizer(*flags.optimizer);
+    if (!kind) return fail(kind.error().with_context("--optimizer"));
+    cycle.optimizer.kind = *kind;
+  }
+  if (flags.published) {
+    cycle.optimizer.shrink = capacity::ShrinkRule::kPublished;
+    cycle.optimizer.pending_guard = false;
+  }
+  auto limits = read_gpus(flags);
+  if (!limits) return fail(limits.error());
+  const Output saved{"--state", flags.state.value_or("")};
+  if (const auto ok = may_write_all({&saved, 1}, {&flags.file, 1}); !ok) return fail(ok.error());
+
+  // What this moment recommends: windows would hold back the answer to a single question.
+  capacity::CycleState state(std::nullopt);
+  if (flags.state && std::filesystem::exists(*flags.state)) {
+    const auto text = file_text("--state", *flags.state, tune::ParameterStore::kFileBytesMax);
+    if (!text) return fail(text.error());
+    if (const auto ok = state.restore(*text); !ok) {
+      return fail(ok.error().with_context("--state: " + core::printable(*flags.state)));
+    }
+  }
+  auto last = learn(flags.file, cycle.models, state);
+  if (!last) return fail(last.error());
+  Answer answer;
+  answer.time_s = last->time_s;
+  capacity::CycleInput input;
+  input.models = std::move(last->models);
+  input.limits = std::move(*limits);
+  answer.result = capacity::run_cycle(answer.time_s, input, cycle, state);
+  answer.config = std::move(cycle.models);
+  if (flags.state) {
+    const auto ok = core::write_file_atomically(*flags.state, state.save(answer.time_s));
+    if (!ok) return fail(ErrorCode::kUnavailable, "--state: " + ok.error().message);
+  }
+  return answer;
+}
+
+/// This model's decisions, in the order of its variants.
+std::span<const capacity::Decision> decisions_of(const capacity::CycleResult& result,
+                                                 std::size_t& from, std::size_t model) {
+  const std::size_t count = result.models[model].variants.size();
+  const std::span all(result.decisions);
+  from += count;
+  return all.subspan(from - count, count);
+}
+
+std::string json_text(const std::string& text) {
+  return core::printable(boost::json::serialize(boost::json::string(core::valid_utf8(text))));
+}
+
+void print_json(const Answer& answer) {
+  fmt::print("{{\"time_s\":{},\"models\":[", answer.time_s);
+  std::size_t from = 0;
+  for (std::size_t i = 0; i < answer.result.models.size(); ++i) {
+    fmt::print(
+        "{}{}", i == 0 ? "" : ",\n",
+        capacity::explain_json(answer.result.models[i], decisions_of(answer.result, from, i)));
+  }
+  fmt::print("],\n\"config_problems\":[");
+  const char* comma = "";
+  for (const auto& problem : answer.config.problems()) {
+    fmt::print("{}{{\"entry\":{},\"message\":{}}}", comma, json_text(problem.entry),
+               json_text(problem.message));
+    comma = ",";
+  }
+  fmt::print("]}}\n");
+}
+
+/// Cells of a table are ASCII; a name may be anything.
+std::string ascii(const std::string& text) {
+  std::string out = core::printable(text);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) > 126) c = '?';
+  }
+  return out;
+}
+
+void print_table(const Answer& answer) {
+  using Align = report::Table::Align;
+  report::Table table({{"model", Align::kLeft},
+                       {"variant", Align::kLeft},
+                       {"on", Align::kLeft},
+                       {"now"},
+                       {"pending"},
+                       {"desired"},
+                       {"what", Align::kLeft},
+                       {"req/s each"},
+                       {"req/s in"}});
+  std::size_t from = 0;
+  std::string why;
+  for (std::size_t i = 0; i < answer.result.models.size(); ++i) {
+    const auto& model = answer.result.models[i];
+    const auto decisions = decisions_of(answer.result, from, i);
+    for (std::size_t j = 0; j < decisions.size(); ++j) {
+      const auto& d = decisions[j];
+      const auto& v = model.variants[j];
+      const bool sized = v.evidence == capacity::Evidence::kSized;
+      table.add_row({ascii(d.key.text()), ascii(d.variant), ascii(d.accelerator),
+                     fmt::format("{}", d.current), fmt::format("{}", d.pending),
+                     fmt::format("{}", d.desired), std::string(to_string(d.action)),
+                     sized ? report::figure(v.per_replica_per_s) : "-",
+                     sized ? report::figure(v.demand_per_s) : "-"});
+    }
+    why += "\n" + capacity::explain(model, decisions);
+    for (const auto& note : model.notes) why += "  Note: " + note + ".\n";
+  }
+  fmt::print("{}{}", table.text(), why);
+}
+
+int run(const Flags& flags) {
+  const auto answer = decide(flags);
+  if (!answer) {
+    fmt::print(stderr, "tailrace capacity: {}\n", answer.error().message);
+    const auto code = answer.error().code;
+    return code == ErrorCode::kInternal || code == ErrorCode::kUnavailable ? kExitFailed
+                                                                           : kExitUsage;
+  }
+  for (const auto& problem : answer->config.problems()) {
+    fmt::print(stderr, "tailrace capacity: {}\n", core::printable(problem.message));
+  }
+  for (const auto& note : answer->config.notes()) {
+    fmt::print(stderr, "tailrace capacity: {}\n", core::printable(note));
+  }
+  if (flags.json) {
+    print_json(*answer);
+  } else {
+    print_table(*answer);
+  }
+  return answer->result.any_failed() ? kExitInfeasible : 0;
+}
+
+}  // namespace
+
+void add_capacity(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("capacity", kAbout);
+  auto flags = std::make_shared<Flags>();
+  command->add_option("FILE", flags->file, "Recorded metrics, CSV; - for standard input")
+      ->required();
+  command->add_option(
+      "--config", flags->config,
+      "The analyzer's ConfigMap, or a plain file with its entries; without it every "
+      "model has the defaults");
+  command->add_option("--ttft", flags->ttft, "Target of time to first token, ms; with --itl");
+  command->add_option("--itl", flags->itl, "Target of time between tokens, ms; with --ttft");
+  command->add_option("--e2e", flags->e2e, "Target of time to the last token, ms");
+  command->add_option("--percentile", flags->percentile,
+                      "What the targets bind: mean, 50, 90, 95 or 99");
+  command->add_option("--slo-multiplier", flags->multiplier, "k of an inferred SLO, above 1");
+  command->add_option("--estimator", flags->estimator,
+                      "windowed, or kalman: the specification's filter");
+  command->add_option("--model", flags->model, "corrected, chain or closed-form");
+  command->add_option("--assembly", flags->assembly,
+                      "Of supply and demand: corrected, or published");
+  command->add_flag("--published", flags->published,
+                    "All as published: kalman, chain, assembly and scale-down");
+  command->add_option("--optimizer", flags->optimizer,
+                      "cost-aware, or greedy: models compete for --gpus");
+  command->add_option("--gpus", flags->gpus, "Free GPUs of one kind, such as H100=8; repeat");
+  command->add_option("--state", flags->state,
+                      "Begin with what this file has learnt, if it exists, and leave there what is "
+                      "learnt");
+  command->add_flag("--json", flags->json, "Print one JSON document");
+  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+}
+
+}  // namespace tailrace::cli
