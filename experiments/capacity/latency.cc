@@ -108,7 +108,7 @@ class LatencySection {
         "Milliseconds and errors in %. TTFT and ITL of the simulator with their standard errors; "
         "P90 and P99 are of TTFT. \"oracle\": the corrected model says that it is out of range, "
         "and these are the errors of its answer with the simulator as its oracle "
-        "(30,000 requests), which is what counts for the limits.\n");
+        "(up to 200,000 requests), which is what counts for the limits.\n");
     line(
         "| replica | lengths | load | TTFT | P90 | P99 | ITL | closed form TTFT / ITL | chain TTFT "
         "/ ITL | corrected TTFT / ITL / P90 / P99 | oracle |");

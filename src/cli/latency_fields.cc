@@ -68,7 +68,7 @@ void print_latency_rows(const queueing::Latency& at) {
 
 std::string doubt(const queueing::Latency& at) {
   const std::string_view remedy =
-      at.from_oracle ? "these are the simulator's" : "check with `tailrace simulate`";
+      at.from_oracle ? "these numbers are the simulator's" : "give --simulate to have it simulated";
   switch (at.out_of_range) {
     case OutOfRange::kNone:
       return "";

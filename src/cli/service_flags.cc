@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tailrace/core/text.h"
+#include "tailrace/simulate/latency_oracle.h"
 
 namespace tailrace::cli {
 namespace {
@@ -161,7 +162,9 @@ std::vector<std::string> assumptions(const ServiceFlags& flags, Mode mode, const
         "every answer has the same length (--output-cv 0): where lengths vary a replica holds "
         "less, so give their standard deviation over their mean");
   }
-  if (const auto names = unused(flags, mode); !names.empty()) {
+  auto names = unused(flags, mode);
+  if (flags.simulate && mode != Mode::kCorrected) names.emplace_back("--simulate");
+  if (!names.empty()) {
     notes.push_back(
         fmt::format("the {} model makes no use of {}", to_string(mode), fmt::join(names, ", ")));
   }
@@ -199,6 +202,7 @@ Result<Service> read_service(const ServiceFlags& flags) {
   if (const auto ok = queueing::check(service.workload); !ok) return fail(ok.error());
   service.assumptions = assumptions(flags, model->mode, *shape);
   service.model = std::move(*model);
+  if (flags.simulate) service.model.oracle = simulate::make_latency_oracle();
   return service;
 }
 
@@ -232,6 +236,9 @@ void add_service_flags(CLI::App& command, ServiceFlags& flags) {
   command.add_option("--iterations", flags.iterations,
                      "Iterations that a request takes: output (as vLLM) or output+1 (as published) "
                      "[corrected: output, else output+1]");
+  command.add_flag("--simulate", flags.simulate,
+                   "Where the corrected model says that it is out of range, simulate the engine "
+                   "instead; takes up to a few seconds");
 }
 
 }  // namespace tailrace::cli

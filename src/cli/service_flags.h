@@ -21,6 +21,7 @@ struct ServiceFlags {
   std::string model = "corrected";
   std::optional<std::string> max_batch, max_queue, max_batched_tokens, kv_tokens, knee_tokens;
   std::optional<std::string> per_request, prefix_hit, input_cv, output_cv, iterations;
+  bool simulate = false;
 };
 
 struct Service {

@@ -160,10 +160,14 @@ Result<Latency> latency(const ServiceModel& model, const Workload& workload, Det
   if (const auto ok = model.check(); !ok) return fail(ok.error());
   if (const auto ok = check(workload); !ok) return fail(ok.error());
   Latency out = latency_unchecked(model, workload, detail);
-  if (out.stable && out.out_of_range != OutOfRange::kNone && model.oracle) {
-    return model.oracle->latency(model, workload);
+  if (!out.stable || out.out_of_range == OutOfRange::kNone || !model.oracle) return out;
+  Result<Latency> answer = model.oracle->latency(model, workload);
+  if (answer) {
+    answer->out_of_range = out.out_of_range;  // why it was asked
+  } else if (answer.error().code == ErrorCode::kUnsupported) {
+    return out;  // still marked as out of range
   }
-  return out;
+  return answer;
 }
 
 }  // namespace tailrace::queueing

@@ -16,7 +16,7 @@ using queueing::Workload;
 constexpr std::int64_t kUnlimited = 1'000'000'000'000;
 constexpr std::int64_t kBlock = 16;
 /// Saturation needs fewer requests than percentiles: what is measured hardly varies.
-constexpr std::size_t kSaturationShare = 3;
+constexpr std::size_t kSaturationShare = 10;
 
 /// Plus the iteration that the published forms count beside the tokens.
 LengthTables lengths_for(const ServiceModel& model, const Workload& workload) {

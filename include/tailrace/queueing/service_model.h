@@ -134,8 +134,9 @@ Result<void> check(const Workload& workload);
 
 enum class Detail { kMeans, kPercentiles };
 
-/// Overload is an answer (`stable` false), never an error. Errors: those of check(), and the
-/// oracle's.
+/// Overload is an answer (`stable` false), never an error. Out of range the oracle is asked, where
+/// there is one; if it cannot say (kUnsupported), the formula's answer stands. Errors: those of
+/// check(), and the oracle's others.
 Result<Latency> latency(const ServiceModel& model, const Workload& workload,
                         Detail detail = Detail::kMeans);
 

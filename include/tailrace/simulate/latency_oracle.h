@@ -1,7 +1,8 @@
 // What does the engine itself do at this rate, where no formula can say?
 //
 // queueing::LatencyOracle by simulation of the emulated engine: log-normal lengths of the
-// workload's moments, Poisson arrivals, some ten thousand requests. About 0.1 to 0.3 s a question.
+// workload's moments, Poisson arrivals, up to some hundred thousand requests. About 0.1 to 0.2 s a
+// question.
 // A pure function of its arguments and the options' seed; any thread.
 #pragma once
 
@@ -17,7 +18,7 @@ namespace tailrace::simulate {
 
 struct OracleOptions {
   std::uint64_t seed = 1;
-  std::size_t requests_max = 30'000;
+  std::size_t requests_max = 200'000;
   double precision = 0.005;  ///< standard error of the means at which it stops early, as a share
 };
 
