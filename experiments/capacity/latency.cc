@@ -121,7 +121,8 @@ class LatencySection {
     for (const Case& c : cases) {
       const double limit = largest_rate(c, quick_ ? 20'000 : 200'000).value;
       for (const double load : kLoads) {
-        const std::size_t requests = quick_ ? 60'000 : load > 0.85 ? 2'000'000 : 700'000;
+        const bool varies = load > 0.85 || (c.law == Law::kLogT && load > 0.6);
+        const std::size_t requests = quick_ ? 60'000 : varies ? 1'000'000 : 300'000;
         simulate::ReplicaSpec spec = replica_of(c, 1, requests);
         spec.rate_per_s = load * limit;
         const Workload w = workload_of(c, spec.rate_per_s);
@@ -186,7 +187,7 @@ class LatencySection {
         "λ\\* is the largest rate at which both means keep their targets: found on the simulator "
         "with the same {} requests at every rate, mean and standard error over {} seeds. Errors "
         "in % of it.\n",
-        quick_ ? "40,000" : "300,000", quick_ ? 1 : 3));
+        quick_ ? "40,000" : "200,000", quick_ ? 1 : 2));
     line(
         "| replica | lengths | TTFT, ITL | λ\\* | share of the largest rate | closed form | chain "
         "| corrected | out of range | with oracle |");
@@ -197,7 +198,7 @@ class LatencySection {
     int flagged = 0;
     for (const Case& c : cases) {
       const double limit = largest_rate(c, quick_ ? 20'000 : 200'000).value;
-      const Measured truth = capacity(c, limit, quick_ ? 1 : 3, quick_ ? 40'000 : 300'000);
+      const Measured truth = capacity(c, limit, quick_ ? 1 : 2, quick_ ? 40'000 : 200'000);
       OutOfRange reason = OutOfRange::kNone;
       std::array<std::optional<double>, kModes.size()> rates;
       for (std::size_t m = 0; m < kModes.size(); ++m) {

@@ -53,6 +53,7 @@ Result<std::optional<Probe>> search_with_oracle(const ServiceModel& model, const
   at.rate_per_s = formula_rate;
   for (int call = 0; call < kCallsMax; ++call) {
     const auto latency = model.oracle->latency(model, at);
+    if (!latency && latency.error().code == ErrorCode::kUnsupported) break;
     if (!latency) return fail(latency.error());
     const Probe probe = judge(at.rate_per_s, *latency, targets, statistic);
     (probe.holds ? good : bad) = probe;

@@ -20,7 +20,7 @@ struct Probe {
 
 /// From the formula's rate on: the simulator's answers correct the formula, which proposes the next
 /// rate, until the tightest target is met to 1 % or after eight simulations. The best rate that
-/// held; empty where none did. Errors: the oracle's.
+/// held; empty where none did, or where the oracle cannot say (kUnsupported). Errors: its others.
 Result<std::optional<Probe>> search_with_oracle(const ServiceModel& model, const Workload& workload,
                                                 const std::vector<Target>& targets,
                                                 Statistic statistic, double formula_rate,

@@ -151,7 +151,9 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
     if (*probe) {
       out.rate_per_s = (*probe)->rate;
       out.limit = (*probe)->limit;
+      const OutOfRange why = out.achieved.out_of_range;
       out.achieved = (*probe)->latency;
+      out.achieved.out_of_range = why;
     }
   }
   out.throughput_per_s = out.achieved.throughput_per_s.value_or(out.rate_per_s);

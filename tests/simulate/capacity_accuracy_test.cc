@@ -34,7 +34,7 @@ std::vector<Row> rows() {
   return {{"H100, fixed", h100, false, 100, 25},
           {"H100, log-t", h100, true, 100, 25},
           {"sample, log-t", sample, true, 100, 40},
-          {"knee, fixed", knee, false, 100, 25}};
+          {"knee, fixed", knee, false, 100, 14}};
 }
 
 ServiceModel model_of(const Row& row) {
