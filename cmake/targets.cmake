@@ -84,6 +84,13 @@ function(tailrace_tests)
   file(GLOB issues CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/issues/*_test.cc)
   tailrace_test_program(simulate issues_test unit "${issues}" "")
   target_link_libraries(issues_test PRIVATE tailrace::emulator tailrace::loadgen tailrace::capacity)
+  # tests/accuracy/*_test.cc → accuracy_test: short runs of experiments/capacity, which joins modules that
+  # may not include one another.
+  file(GLOB accuracy CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/accuracy/*_test.cc)
+  file(GLOB learning CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/experiments/capacity/learning_*.cc)
+  tailrace_test_program(simulate accuracy_test unit "${accuracy}" "${learning}")
+  target_include_directories(accuracy_test PRIVATE ${CMAKE_SOURCE_DIR}/experiments)
+  target_link_libraries(accuracy_test PRIVATE tailrace::capacity)
   # Formatting, layering and tidiness are tests like any other.
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME tidy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/tidy)

@@ -1,0 +1,95 @@
+// Does the default estimator learn an emulated engine from nothing, as docs/capacity-accuracy.md
+// says? A few of its runs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "capacity/learning_injection.h"
+#include "capacity/learning_runs.h"
+
+namespace tailrace::accuracy {
+namespace {
+
+Subject subject(std::string_view name) {
+  for (Subject& s : learning_subjects()) {
+    if (s.name == name) return s;
+  }
+  ADD_FAILURE() << "there is no server " << name;
+  return {};
+}
+
+Pattern pattern(const Subject& subject, std::string_view name) {
+  for (Pattern& p : learning_patterns(subject)) {
+    if (p.name == name) return p;
+  }
+  ADD_FAILURE() << "there is no load " << name;
+  return {};
+}
+
+Score learn(std::string_view server, std::string_view load, Feed feed, Columns columns) {
+  Feeder feeder(subject(server), 5'000);
+  const Pattern loads = pattern(feeder.subject(), load);
+  return score(feeder.subject(), feeder.feed(loads, feed, columns, 1), loads,
+               tune::EstimatorKind::kWindowed);
+}
+
+TEST(Learning, FindsTheRateOfAServerWhoseLoadVaries) {
+  for (const char* server : {"Qwen-14B H100", "Llama-8B H100", "h100-8b", "a100-8b"}) {
+    const Score s = learn(server, "sawtooth 0.1 to 0.6", Feed::kSteady, Columns::kAll);
+    ASSERT_TRUE(s.error[0] && s.error[1] && s.error[2]) << server;
+    EXPECT_LT(std::fabs(*s.error[0]), 0.30) << server;
+    EXPECT_LT(std::fabs(*s.error[1]), 0.15) << server;
+    EXPECT_LT(std::fabs(*s.error[2]), 0.05) << server;
+    EXPECT_TRUE(s.covered[2].value_or(false)) << server;
+    EXPECT_TRUE(s.identified) << server;
+  }
+}
+
+TEST(Learning, NoiseOfThreePercentDoesNotHideTheRate) {
+  for (const char* load : {"sawtooth 0.1 to 0.6", "mixed shapes", "two pods 0.15, 0.45"}) {
+    const Score s = learn("Qwen-14B H100", load, Feed::kNoise, Columns::kBare);
+    ASSERT_TRUE(s.error[2]) << load;
+    EXPECT_LT(std::fabs(*s.error[2]), 0.05) << load;
+  }
+}
+
+TEST(Learning, ConstantLoadLeavesADirectionUnseenAndSaysSo) {
+  const Score s = learn("Llama-8B H100", "constant 0.30", Feed::kNoise, Columns::kAll);
+  ASSERT_TRUE(s.error[2]);
+  EXPECT_LT(std::fabs(*s.error[2]), 0.15);
+  EXPECT_FALSE(s.identified);
+  EXPECT_TRUE(s.covered[2].value_or(false));
+  EXPECT_GT(s.width[2], 0.2);
+}
+
+TEST(Learning, ADoublingOfAlphaIsFollowedWithinTenCycles) {
+  for (const double noise : {0.0, 0.03}) {
+    const Followed f = follow_doubling(subject("Llama-8B H100"), true, Columns::kAll, noise, 1);
+    ASSERT_TRUE(f.cycles) << noise;
+    EXPECT_LE(*f.cycles, 10) << noise;
+    EXPECT_LT(std::fabs(f.error_at_end), 0.05) << noise;
+  }
+}
+
+TEST(Learning, SaturatedAndBrokenReportsMoveNothing) {
+  const Subject server = subject("Llama-8B H100");
+  Feeder feeder(server, 2'000);
+  Pattern loads = pattern(server, "sawtooth 0.1 to 0.6");
+  loads.cycles.resize(20);
+  for (const Columns columns : {Columns::kAll, Columns::kBare}) {
+    const auto fed = feeder.feed(loads, Feed::kSteady, columns, 1);
+    for (const Bad& bad : bad_cycles(server, fed.back().back())) {
+      auto estimator = tune::make_estimator(tune_config(server, tune::EstimatorKind::kWindowed));
+      ASSERT_TRUE(estimator);
+      for (const auto& cycle : fed) (*estimator)->update(cycle);
+      const auto before = (*estimator)->current();
+      const auto during = (*estimator)->update(bad.cycle);
+      EXPECT_EQ(during.values, before.values) << bad.name;
+      EXPECT_FALSE(during.accepted) << bad.name;
+      EXPECT_FALSE(during.reason.empty()) << bad.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tailrace::accuracy
