@@ -29,12 +29,15 @@ constexpr double kDiscountMost = 1e4;
 /// Cycles in a row, all slower or all faster than foretold: other hardware or flags.
 constexpr std::int64_t kRejectionsOfAChange = 3;
 
-// Prior. gamma/beta: fits of real engines have 8e-4 to 4e-3. alpha/beta is the number of tokens at
-// which computing takes as long as reading the weights: 150 to 300 on real engines.
-// Engines of sample data lie at 3e-2 and 500, so the tails are wide.
-constexpr double kGammaOverBeta = kGammaPerBeta, kAlphaOverBeta = 250;
-constexpr double kRatioSpread = 0.7, kRatioFreedom = 2;
-constexpr double kGammaOverBetaReach = 2, kAlphaOverBetaReach = 1;
+// Prior: what fits and profiles of real engines (8B to 70B, A100 and H100) have in common, in
+// logarithms. gamma/beta lies at 4e-4 to 4e-3; alpha/beta, the number of tokens at which computing
+// takes as long as reading the weights, at 150 to 300; gamma at 2e-5 to 1e-4 ms, since larger
+// models run on more accelerators. Engines of sample data lie at 3e-2, 500 and 5e-4: hence tails of
+// a t law.
+constexpr double kGammaOverBeta = kGammaPerBeta, kGammaOverBetaSpread = 2;
+constexpr double kAlphaOverBeta = 250, kAlphaOverBetaSpread = 0.7, kAlphaOverBetaReach = 1;
+constexpr double kGamma = 6e-5, kGammaSpread = 0.5, kGammaReach = 3;
+constexpr double kTailFreedom = 1;
 constexpr double kBootstrapSpread = 3;  ///< around the bootstrap's alpha and beta: it is data too
 constexpr double kOldParametersSpread = 1;  ///< around what was learnt before a change
 /// Other starts for a search that ends badly.
@@ -58,16 +61,24 @@ constexpr std::int64_t kHoldoutFrom = 3;  ///< cycles learnt before predictions 
 constexpr double kHoldoutWorthSaying = 0.1;
 
 constexpr double kNormal95 = 1.6448536269514722;
-constexpr double kFormErrorOfRate = 0.025;
+// Of the model's form: where latency hardly grows with the rate, a small error of latency is a
+// large one of the rate.
+constexpr double kFormErrorOfRate = 0.025, kFormErrorOfLatency = 0.01;
 constexpr double kShareWithoutTargets = 0.8;  ///< of the largest rate
 constexpr double kDeltaMethodMost = 0.1;      ///< beyond, ends are searched for
 
 PriorTerm term(const Vector3& direction, double mean, double sigma) {
   return {direction, mean, sigma, sigma, 0};
 }
-PriorTerm ratio(const Vector3& direction, double mean, double reach) {
-  return {direction, mean, kRatioSpread, reach, kRatioFreedom};
+PriorTerm common(const Vector3& direction, double value, double spread, double reach) {
+  return {direction, std::log(value), spread, reach, kTailFreedom};
 }
+
+/// Of the logarithm of a rate.
+struct RateSlopes {
+  Vector3 by_parameter = Vector3::Zero();
+  double by_latency = 0;  ///< of the target that ends it
+};
 
 class Windowed final : public Estimator {
  public:
@@ -97,7 +108,7 @@ class Windowed final : public Estimator {
   bool explains_together(std::span<const Row> passing, std::span<const Row> failing);
   void add(std::vector<Row> rows);
   void refit(const Vector3& start);
-  void retry_if_bad();
+  void try_other_starts();
   bool changed(std::span<const Row> failing);
   void believe(const Vector3& parameters, double sigma);
   void drop_window();
@@ -106,7 +117,7 @@ class Windowed final : public Estimator {
   void report_rate(const Matrix3& covariance);
   Vector3 along_ridge(double share) const;
   std::string unseen(const Vector3& weakest) const;
-  std::optional<double> rate_for(const Vector3& parameters, Vector3* gradient) const;
+  std::optional<double> rate_for(const Vector3& parameters, RateSlopes* slopes) const;
 
   TuneConfig config_;
   queueing::ServiceModel model_;
@@ -115,8 +126,10 @@ class Windowed final : public Estimator {
 };
 
 std::vector<PriorTerm> Windowed::prior() const {
-  std::vector<PriorTerm> all = {ratio({0, -1, 1}, std::log(kGammaOverBeta), kGammaOverBetaReach),
-                                ratio({1, -1, 0}, std::log(kAlphaOverBeta), kAlphaOverBetaReach)};
+  std::vector<PriorTerm> all = {
+      term({0, -1, 1}, std::log(kGammaOverBeta), kGammaOverBetaSpread),
+      common({1, -1, 0}, kAlphaOverBeta, kAlphaOverBetaSpread, kAlphaOverBetaReach),
+      common({0, 0, 1}, kGamma, kGammaSpread, kGammaReach)};
   all.insert(all.end(), state_.prior.begin(), state_.prior.end());
   return all;
 }
@@ -261,7 +274,9 @@ bool Windowed::changed(std::span<const Row> failing) {
   return false;
 }
 
-void Windowed::retry_if_bad() {
+/// The cost has more than one minimum, because of the tails of the prior and of the residuals. As
+/// long as a direction is not identified, or the fit is bad, other starts are tried too.
+void Windowed::try_other_starts() {
   double sum = 0, count = 0;
   for (const Row& row : state_.rows) {
     for (std::size_t m = 0; m < row.outputs(); ++m) {
@@ -270,7 +285,7 @@ void Windowed::retry_if_bad() {
       ++count;
     }
   }
-  if (sum <= kBadFit * count) return;
+  if (state_.estimate.identified && sum <= kBadFit * count) return;
   const auto newest =
       std::max_element(state_.rows.begin(), state_.rows.end(),
                        [](const Row& a, const Row& b) { return a.cycle < b.cycle; });
@@ -317,8 +332,8 @@ std::string Windowed::unseen(const Vector3& weakest) const {
   return fmt::format("alpha, beta and gamma trade off: {}", why);
 }
 
-/// Under the targets; empty where nothing reaches them. `gradient` of its logarithm if not null.
-std::optional<double> Windowed::rate_for(const Vector3& parameters, Vector3* gradient) const {
+/// Under the targets; empty where nothing reaches them. `slopes` of its logarithm if not null.
+std::optional<double> Windowed::rate_for(const Vector3& parameters, RateSlopes* slopes) const {
   queueing::ServiceModel at = model_;
   at.iteration = iteration_of(parameters, config_.knee_tokens);
   queueing::Workload w = *state_.latest;
@@ -341,13 +356,13 @@ std::optional<double> Windowed::rate_for(const Vector3& parameters, Vector3* gra
     rate = kShareWithoutTargets * largest(parameters);
   }
   if (!(rate > 0) || !std::isfinite(rate)) return std::nullopt;
-  if (gradient == nullptr) return rate;
+  if (slopes == nullptr) return rate;
   if (limit == queueing::SizingLimit::kStability) {
     const double here = std::log(largest(parameters));
     for (int j = 0; j < 3; ++j) {
       Vector3 moved = parameters;
       moved[j] += kStep;
-      (*gradient)[j] = (std::log(largest(moved)) - here) / kStep;
+      slopes->by_parameter[j] = (std::log(largest(moved)) - here) / kStep;
     }
     return rate;
   }
@@ -361,18 +376,20 @@ std::optional<double> Windowed::rate_for(const Vector3& parameters, Vector3* gra
   for (int j = 0; j < 3; ++j) {
     Vector3 moved = parameters;
     moved[j] += kStep;
-    (*gradient)[j] = -(value(moved, rate) - here) / kStep / slope;
+    slopes->by_parameter[j] = -(value(moved, rate) - here) / kStep / slope;
   }
+  slopes->by_latency = 1 / slope;
   return rate;
 }
 
 void Windowed::report_rate(const Matrix3& covariance) {
   ParameterEstimate& out = state_.estimate;
   out.rate_per_s = out.rate_low_per_s = out.rate_high_per_s = std::nullopt;
-  Vector3 gradient;
-  const auto rate = rate_for(*state_.parameters, &gradient);
+  RateSlopes slopes;
+  const auto rate = rate_for(*state_.parameters, &slopes);
   if (!rate) return;
-  const double sd = std::sqrt(std::max(0.0, gradient.dot(covariance * gradient)));
+  const double sd =
+      std::sqrt(std::max(0.0, slopes.by_parameter.dot(covariance * slopes.by_parameter)));
   double below = kNormal95 * sd, above = below;
   bool reaches_nothing = false;
   if (sd > kDeltaMethodMost) {
@@ -387,7 +404,8 @@ void Windowed::report_rate(const Matrix3& covariance) {
       above = std::max(above, std::log(*there / *rate));
     }
   }
-  const double form = kNormal95 * kFormErrorOfRate;
+  const double form =
+      kNormal95 * std::hypot(kFormErrorOfRate, kFormErrorOfLatency * slopes.by_latency);
   out.rate_per_s = rate;
   out.rate_low_per_s =
       reaches_nothing ? 0 : *rate * std::exp(-std::min(20.0, std::hypot(below, form)));
@@ -484,7 +502,7 @@ ParameterEstimate Windowed::update(std::span<const Observation> cycle) {
     state_.rejected.clear();
     add(std::move(passing));
     refit(*state_.parameters);
-    retry_if_bad();
+    try_other_starts();
   }
   ++state_.learnt;
   learn_scales();

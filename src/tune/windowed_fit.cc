@@ -28,8 +28,8 @@ constexpr double kLogHigh[] = {11.5, 6.9, 4.6};     // 1e5, 1e3, 1e2
 
 // Relative errors, of TTFT, ITL and the number running.
 constexpr double kFormError[] = {0.015, 0.01, 0.02};
-constexpr double kReportError[] = {0.025, 0.025, 0.025};
-constexpr double kPerRequestError[] = {0.7, 0.35, 0.7};
+constexpr double kReportError[] = {0.02, 0.02, 0.02};
+constexpr double kPerRequestError[] = {0.5, 0.2, 0.5};
 constexpr double kErrorPerCycle = 1e-3;  ///< parameters drift
 
 double square(double x) {

@@ -20,6 +20,7 @@ constexpr double kOldWeightMost = 9;  ///< in units of the new row's
 
 constexpr double kIntervalDefault_s = 60;  ///< where only the rate is known
 constexpr double kIntervalMost_s = 3600;
+constexpr double kTimeMost_s = 1e15;
 constexpr double kRequestsMost = 1e6;
 constexpr double kMillisLeast = 1e-4, kMillisMost = 1e8;
 constexpr double kRunningMost = 1e6;
@@ -59,6 +60,7 @@ std::optional<double> known(const std::optional<double>& value, double least, do
 
 std::optional<std::string> out_of_range(const Observation& o) {
   if (auto why = unusable(o)) return why;
+  if (!(std::abs(o.time_s) <= kTimeMost_s)) return fmt::format("time_s is {}", o.time_s);
   if (const auto ok = queueing::check(workload_of(o)); !ok) return ok.error().message;
   for (const auto& [name, value] : {std::pair{"ttft_ms", *o.ttft_ms}, {"itl_ms", *o.itl_ms}}) {
     if (value >= kMillisLeast && value <= kMillisMost) continue;
@@ -150,7 +152,7 @@ Key key_of(const queueing::Workload& w, double width) {
 
 /// What a row's means are worth, its age and the model's form aside.
 double worth(const Row& row) {
-  return 1 / (1e-3 / row.reports + 0.1 / row.requests) / row.discount;
+  return 1 / (4e-4 / row.reports + 0.04 / row.requests) / row.discount;
 }
 
 queueing::Workload mix(const queueing::Workload& a, const queueing::Workload& b, double share) {
@@ -227,12 +229,13 @@ Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel&
     rate += row.workload.rate_per_s;
     mean = mix(mean, row.workload, row.workload.rate_per_s / rate);
     const std::uint64_t print = fingerprint(*o);
-    const bool stale = last != nullptr && last->fingerprint == print && last->cycle < state.cycle;
+    const bool stale = last != nullptr && last->cycle < state.cycle &&
+                       (last->fingerprint == print || !(o->time_s > last->time_s));
     const bool full = saturated(*o, row, model, state, last);
-    state.pods[pod] = {print, state.cycle, std::isfinite(o->time_s) ? o->time_s : 0,
-                       known(o->waiting, 0, 1e12).value_or(0)};
+    const double newest = last == nullptr ? o->time_s : std::max(o->time_s, last->time_s);
+    state.pods[pod] = {print, state.cycle, newest, known(o->waiting, 0, 1e12).value_or(0)};
     if (stale) {
-      leave_out("stale: the same numbers as in the last cycle");
+      leave_out("stale: a time or numbers that this pod has reported before");
     } else if (full) {
       leave_out("saturated: a line grows, which tells nothing about the engine");
     } else {

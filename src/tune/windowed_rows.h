@@ -18,7 +18,7 @@ struct Intake {
 };
 
 /// Turns a cycle's reports into rows, in an order of its own, and leaves out what is missing, zero,
-/// not a number, out of range, stale (the numbers of this pod's last report once more) or
+/// not a number, out of range, stale (time or numbers of this pod's last report once more) or
 /// saturated. Updates what `state` knows of the pods.
 Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel& model,
                WindowedState& state);
