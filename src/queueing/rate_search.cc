@@ -11,6 +11,9 @@ namespace tailrace::queueing {
 namespace {
 
 constexpr double kRelativeTolerance = 1e-10;
+/// Of the target: percentiles are no better known than that.
+constexpr double kPercentileTolerance = 1e-4;
+constexpr int kPercentileStepsMax = 60;
 /// Of a root search: TOMS 748 takes about ten, and never more than bisection three times over.
 constexpr std::uintmax_t kStepsMax = 200;
 /// Of the largest rate: below it the search needs no relative precision.
@@ -34,6 +37,20 @@ double pick(const std::optional<double>& mean, const std::optional<Percentiles>&
   }
 }
 
+/// The last rate from `good` on at which `headroom`, which falls and is below 0 at `bad`, is not.
+template <typename Headroom>
+double bracketed_root(const Headroom& headroom, double good, double bad, double tolerance,
+                      double least) {
+  const auto close = [&](double a, double b) { return b - a <= tolerance * std::max(a, least); };
+  const double at_good = headroom(good), at_bad = headroom(bad);
+  // At the end of what doubles hold a latency may be no number, and then there is no bracket.
+  if (!(good < bad)) return std::min(good, bad);
+  if (close(good, bad) || !(at_good > 0) || !(at_bad < 0)) return good;
+  std::uintmax_t steps = kStepsMax;
+  return boost::math::tools::toms748_solve(headroom, good, bad, at_good, at_bad, close, steps)
+      .first;
+}
+
 }  // namespace
 
 double value_of(const Latency& at, SizingLimit limit, Statistic statistic) {
@@ -52,6 +69,9 @@ RateSearch::RateSearch(const ServiceModel& model, const Workload& workload, Stat
       workload_(workload),
       statistic_(statistic),
       detail_(statistic == Statistic::kMean ? Detail::kMeans : Detail::kPercentiles) {
+  if (statistic != Statistic::kMean) {
+    means_ = std::make_unique<RateSearch>(model, workload, Statistic::kMean);
+  }
   workload_.rate_per_s = 0;
   const double most =
       std::min(kRateMax, latency_unchecked(model_, workload_, Detail::kMeans).max_rate_per_s);
@@ -80,15 +100,22 @@ std::optional<double> RateSearch::largest(const Target& target) {
   }
   if (!(value(low_, target.limit) <= target.ms)) return std::nullopt;
   if (value(high_, target.limit) <= target.ms) return high_;
-  double good = low_, bad = high_;
+  return largest_below(high_, target);
+}
+
+double RateSearch::largest_below(double missed, const Target& target) {
+  double good = low_, bad = missed;
   for (const Point& point : points_) {
+    if (point.rate >= missed) continue;
     if (value_of(point.latency, target.limit, statistic_) <= target.ms) {
       good = std::max(good, point.rate);
     } else {
       bad = std::min(bad, point.rate);
     }
   }
-  return root(target, good, bad);
+  // Points may contradict each other where latencies do not quite grow with the rate.
+  if (good >= bad) return good;
+  return means_ ? percentile_root(target, good, bad) : root(target, good, bad);
 }
 
 double RateSearch::root(const Target& target, double good, double bad) {
@@ -96,16 +123,38 @@ double RateSearch::root(const Target& target, double good, double bad) {
   const auto headroom = [&](double rate) {
     return std::min(1e9, target.ms / value(rate, target.limit)) - 1;
   };
-  const auto close = [&](double a, double b) {
-    return b - a <= kRelativeTolerance * std::max(a, kLeastShare * high_);
+  return bracketed_root(headroom, good, bad, kRelativeTolerance, kLeastShare * high_);
+}
+
+// A percentile costs as much as dozens of means, and its ratio to the mean changes slowly: solved
+// for the mean times that ratio, which two points near the root foretell, few are needed.
+double RateSearch::percentile_root(const Target& target, double good, double bad) {
+  const auto log_ratio = [&](double rate) {
+    return std::log(value(rate, target.limit) / means_->value(rate, target.limit));
   };
-  const double at_good = headroom(good), at_bad = headroom(bad);
-  // At the end of what doubles hold a latency may be no number, and then there is no bracket.
-  if (!(good < bad)) return std::min(good, bad);
-  if (close(good, bad) || at_good <= 0 || !(at_bad < 0)) return good;
-  std::uintmax_t steps = kStepsMax;
-  return boost::math::tools::toms748_solve(headroom, good, bad, at_good, at_bad, close, steps)
-      .first;
+  const double least = kLeastShare * high_;
+  const double aim_ms = target.ms * (1 - 0.5 * kPercentileTolerance);
+  double last = good, before = bad;
+  for (int step = 0; step < kPercentileStepsMax; ++step) {
+    if (bad - good <= kPercentileTolerance * std::max(good, least)) break;
+    const double reached = value(good, target.limit) / target.ms;
+    if (reached >= 1 - kPercentileTolerance) break;
+    const double at_last = log_ratio(last);
+    double slope = (at_last - log_ratio(before)) / (last - before);
+    if (!std::isfinite(slope)) slope = 0;
+    const auto headroom = [&](double rate) {
+      const double ms =
+          means_->value(rate, target.limit) * std::exp(at_last + slope * (rate - last));
+      return std::min(1e9, aim_ms / ms) - 1;
+    };
+    double next = bracketed_root(headroom, good, bad, 0.1 * kPercentileTolerance, least);
+    // Where that is no progress, and now and then where progress is slow, halve the bracket.
+    if (!(next > good && next < bad) || step % 8 == 7) next = 0.5 * (good + bad);
+    before = last;
+    last = next;
+    (value(next, target.limit) <= target.ms ? good : bad) = next;
+  }
+  return good;
 }
 
 }  // namespace tailrace::queueing

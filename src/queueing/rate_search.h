@@ -1,6 +1,7 @@
 // Up to which rate does a formula keep one latency target?
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -27,9 +28,12 @@ class RateSearch {
   const Latency& at(double rate);
   double value(double rate, SizingLimit limit) { return value_of(at(rate), limit, statistic_); }
 
-  /// The largest rate from low() to high() at which the target holds, to ten digits; empty where
-  /// none does. Latencies grow with the rate.
+  /// The largest rate from low() to high() at which the target holds, to ten digits (percentiles:
+  /// where it is met to 1e-4); empty where none does. Latencies grow with the rate.
   std::optional<double> largest(const Target& target);
+
+  /// The same below a rate at which the target is missed; low() where nothing better is found.
+  double largest_below(double missed, const Target& target);
 
  private:
   struct Point {
@@ -38,6 +42,7 @@ class RateSearch {
   };
 
   double root(const Target& target, double good, double bad);
+  double percentile_root(const Target& target, double good, double bad);
 
   ServiceModel model_;
   Workload workload_;
@@ -45,6 +50,7 @@ class RateSearch {
   Detail detail_;
   double low_ = 0, high_ = 0;
   std::vector<Point> points_;
+  std::unique_ptr<RateSearch> means_;  ///< of the same model, where the statistic is another
 };
 
 }  // namespace tailrace::queueing

@@ -12,6 +12,8 @@
 namespace tailrace::queueing {
 namespace {
 
+constexpr double kRounding = 1e-9;
+
 std::string_view long_name(SizingLimit limit) {
   switch (limit) {
     case SizingLimit::kTtft:
@@ -23,6 +25,22 @@ std::string_view long_name(SizingLimit limit) {
     default:
       return to_string(limit);
   }
+}
+
+std::string_view prefix(Statistic statistic) {
+  switch (statistic) {
+    case Statistic::kMean:
+      return "";
+    case Statistic::kP50:
+      return "P50 of the ";
+    case Statistic::kP90:
+      return "P90 of the ";
+    case Statistic::kP95:
+      return "P95 of the ";
+    case Statistic::kP99:
+      return "P99 of the ";
+  }
+  return "";
 }
 
 /// What shortens a latency that is too long on an idle replica already.
@@ -64,22 +82,24 @@ std::optional<double>& alone(Sizing& sizing, SizingLimit limit) {
                                       : sizing.e2e_rate_per_s;
 }
 
-std::string why_unreachable(const Target& target, double least_ms) {
+std::string why_unreachable(const Target& target, double least_ms, Statistic statistic) {
   return fmt::format(
-      "the {} is {:.6g} ms on an idle replica already, {:.3g} % above its target of {:.6g} ms, so "
+      "the {}{} is {:.6g} ms on an idle replica already, {:.3g} % above its target of {:.6g} ms, "
+      "so "
       "no number of replicas keeps it; it takes a target of at least {:.6g} ms, {}",
-      long_name(target.limit), least_ms, 100 * (least_ms / target.ms - 1), target.ms, least_ms,
-      remedy(target.limit));
+      prefix(statistic), long_name(target.limit), least_ms, 100 * (least_ms / target.ms - 1),
+      target.ms, least_ms, remedy(target.limit));
 }
 
-std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets) {
+std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets,
+                      Statistic statistic) {
   std::string why =
       fmt::format("every target holds up to the largest rate, {:.6g} requests/s, which {} sets",
                   sizing.rate_per_s, to_string(sizing.achieved.binding));
   for (const Target& target : targets) {
     if (target.limit != sizing.limit) continue;
-    why = fmt::format("the {} reaches its target of {:.6g} ms at {:.6g} requests/s",
-                      long_name(target.limit), target.ms, sizing.rate_per_s);
+    why = fmt::format("above {:.6g} requests/s the {}{} passes its target of {:.6g} ms",
+                      sizing.rate_per_s, prefix(statistic), long_name(target.limit), target.ms);
   }
   if (sizing.achieved.from_oracle) return why + ", by simulation";
   if (sizing.achieved.out_of_range == OutOfRange::kNone) return why;
@@ -88,7 +108,7 @@ std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets) 
 }
 
 /// Each target alone, then the tightest of them, by the formula.
-Sizing by_formula(RateSearch& search, const std::vector<Target>& targets) {
+Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statistic statistic) {
   Sizing out;
   out.reachable = true;
   out.limit = SizingLimit::kStability;
@@ -103,15 +123,25 @@ Sizing by_formula(RateSearch& search, const std::vector<Target>& targets) {
       if (const double excess = least_ms / target.ms; excess > worst_excess) {
         worst_excess = excess;
         out.limit = target.limit;
-        out.reason = why_unreachable(target, least_ms);
+        out.reason = why_unreachable(target, least_ms, statistic);
       }
     } else if (out.reachable && *rate < out.rate_per_s) {
       out.rate_per_s = *rate;
       out.limit = target.limit;
     }
   }
-  if (!out.reachable) out.rate_per_s = 0;
-  out.achieved = search.at(out.reachable ? out.rate_per_s : search.low());
+  if (!out.reachable) {
+    out.rate_per_s = 0;
+    out.achieved = search.at(search.low());
+    return out;
+  }
+  // A percentile that holds at its own rate may be missed a little below it.
+  for (const Target& target : targets) {
+    if (search.value(out.rate_per_s, target.limit) <= target.ms * (1 + kRounding)) continue;
+    out.rate_per_s = search.largest_below(out.rate_per_s, target);
+    out.limit = target.limit;
+  }
+  out.achieved = search.at(out.rate_per_s);
   return out;
 }
 
@@ -142,7 +172,7 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
   if (!wanted) return fail(wanted.error());
 
   RateSearch search(model, idle, targets.statistic);
-  Sizing out = by_formula(search, *wanted);
+  Sizing out = by_formula(search, *wanted, targets.statistic);
   if (!out.reachable) return out;
   if (model.oracle && out.achieved.out_of_range != OutOfRange::kNone) {
     const auto probe =
@@ -157,7 +187,7 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
     }
   }
   out.throughput_per_s = out.achieved.throughput_per_s.value_or(out.rate_per_s);
-  out.reason = why_bound(out, *wanted);
+  out.reason = why_bound(out, *wanted, targets.statistic);
   return out;
 }
 

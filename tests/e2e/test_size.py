@@ -198,7 +198,7 @@ def test_the_table_says_how_many_and_why():
     done = tailrace("size", *LLAMA, "--ttft", "200", "--itl", "30", "--arrival", "100")
     assert done.returncode == 0
     assert "replicas " in done.stdout and "for 100 requests/s" in done.stdout
-    assert "reaches its target of 30 ms" in done.stdout
+    assert "passes its target of 30 ms" in done.stdout
 
 
 WRONG_SERVICE = [

@@ -108,6 +108,37 @@ RC_GTEST_PROP(SizingOfAnything, TargetsHoldAtTheRateAndNotAbove, ()) {
   RC_ASSERT(found.limit == SizingLimit::kStability || !holds(found.rate_per_s * (1 + 1e-8)));
 }
 
+// Percentiles come from grids: they may fall by a percent while the rate grows.
+RC_GTEST_PROP(SizingOfAnything, PercentilesHoldAtTheRateAndNotWellAbove, ()) {
+  Case at = plausible();
+  at.model.mode = Mode::kCorrected;
+  at.model.limits.max_num_seqs = *rc::gen::element(8, 64);
+  Targets targets = any_targets(0, 4);
+  targets.statistic = *rc::gen::element(Statistic::kP50, Statistic::kP90, Statistic::kP99);
+  const Sizing found = size(at.model, at.workload, targets).value();
+  const auto holds = [&](double rate, double slack) {
+    Workload there = at.workload;
+    there.rate_per_s = rate;
+    const Latency l = latency(at.model, there, Detail::kPercentiles).value();
+    const auto below = [&](const std::optional<Percentiles>& p, double target) {
+      const auto value = [&] {
+        return targets.statistic == Statistic::kP50   ? p->p50
+               : targets.statistic == Statistic::kP90 ? p->p90
+                                                      : p->p99;
+      };
+      return target == 0 || (p && value() <= target * slack);
+    };
+    return below(l.ttft_percentiles_ms, targets.ttft_ms) &&
+           below(l.itl_percentiles_ms, targets.itl_ms) &&
+           below(l.e2e_percentiles_ms, targets.e2e_ms);
+  };
+  if (!found.reachable) return;
+  RC_ASSERT(holds(found.rate_per_s, 1.01));
+  const double above = 1.05 * found.rate_per_s;
+  RC_ASSERT(above >= found.achieved.max_rate_per_s || found.limit == SizingLimit::kStability ||
+            !holds(above, 1));
+}
+
 RC_GTEST_PROP(SizingOfAnything, IsFiniteAndQuickWhateverTheChecksLetPass, ()) {
   const Case at = extreme();
   const Targets targets = any_targets(-300, 300);

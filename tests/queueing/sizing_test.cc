@@ -37,7 +37,7 @@ TEST(Sizing, TheTighterTargetBinds) {
 
 TEST(Sizing, TheReasonNamesTheTargetAndTheRate) {
   const Sizing found = of(Mode::kClosedForm, {.ttft_ms = 1000, .itl_ms = 15});
-  EXPECT_EQ(found.reason, "the time per token reaches its target of 15 ms at 32.4328 requests/s");
+  EXPECT_EQ(found.reason, "above 32.4328 requests/s the time per token passes its target of 15 ms");
 }
 
 TEST(Sizing, AnUnreachableTargetSaysByHowMuchAndWhatWouldHaveToChange) {
