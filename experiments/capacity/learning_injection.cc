@@ -13,12 +13,18 @@ namespace {
 using tune::Observation;
 
 constexpr int kBefore = 40, kAfter = 30;
+constexpr double kRequests = 20'000;
 constexpr double kFollowed = 0.15;
 constexpr int kFollowedWithin = 10;
 
 bool same(const std::optional<queueing::IterationModel>& a,
           const std::optional<queueing::IterationModel>& b) {
   return a == b;
+}
+
+Subject slower(Subject subject) {
+  subject.engine.cost.alpha_ms *= 2;
+  return subject;
 }
 
 Observation bare(const Observation& o) {
@@ -35,20 +41,24 @@ Observation bare(const Observation& o) {
 
 }  // namespace
 
-Followed follow_doubling(const Subject& subject, bool varying, Columns columns, double noise,
-                         std::uint64_t seed) {
-  Subject slower = subject;
-  slower.engine.cost.alpha_ms *= 2;
-  const Truth before(subject), after(slower);
-  SteadyServer servers[] = {{subject.engine, 20'000, seed}, {slower.engine, 20'000, seed}};
+Doubling::Doubling(const Subject& subject)
+    : subject_(subject),
+      before_(subject),
+      after_(slower(subject)),
+      servers_{SteadyServer(subject.engine, kRequests, 1),
+               SteadyServer(slower(subject).engine, kRequests, 1)} {}
+
+Followed Doubling::follow(bool varying, Columns columns, double noise, std::uint64_t seed) {
   Rng rng = Rng(seed).fork("noise");
-  auto estimator = tune::make_estimator(tune_config(subject, tune::EstimatorKind::kWindowed));
+  auto estimator = tune::make_estimator(tune_config(subject_, tune::EstimatorKind::kWindowed));
   TAILRACE_CHECK(estimator.has_value());
-  const double truth = *after.rate(after.model.iteration, subject.shape);
+  const double truth = *after_.rate(after_.model.iteration, subject_.shape);
   Followed out;
   for (int i = 0; i < kBefore + kAfter; ++i) {
     const double share = varying ? 0.1 + 0.5 * (i % 10) / 9 : 0.3;
-    Observation o = servers[i < kBefore ? 0 : 1].at(share * before.max_rate_per_s, subject.shape);
+    SteadyServer& server = servers_[i < kBefore ? 0 : 1];
+    Observation o = server.at(share * before_.max_rate_per_s, subject_.shape,
+                              static_cast<std::uint64_t>(varying ? 0 : i % 10));
     o.time_s = 60.0 * (i + 1);
     o.pod = "pod-0";
     o.ttft_ms = *o.ttft_ms * std::exp(noise * rng.normal());
@@ -56,7 +66,7 @@ Followed follow_doubling(const Subject& subject, bool varying, Columns columns, 
     if (columns == Columns::kBare) o = bare(o);
     const auto estimate = (*estimator)->update(std::span(&o, 1));
     if (i < kBefore || !estimate.values) continue;
-    const auto found = after.rate(*estimate.values, subject.shape);
+    const auto found = after_.rate(*estimate.values, subject_.shape);
     out.error_at_end = found ? *found / truth - 1 : std::numeric_limits<double>::infinity();
     if (std::fabs(out.error_at_end) > kFollowed) {
       out.cycles.reset();
@@ -128,10 +138,11 @@ int print_injection(std::FILE* out, std::vector<Feeder>& feeders, const Options&
                "|---|---|---|---|---|---|\n",
                kFollowedWithin);
   for (const Feeder& feeder : feeders) {
+    Doubling doubling(feeder.subject());
     for (const bool varying : {false, true}) {
       for (const Columns columns : {Columns::kAll, Columns::kBare}) {
         for (const double noise : {0.0, 0.03}) {
-          const Followed f = follow_doubling(feeder.subject(), varying, columns, noise, 1);
+          const Followed f = doubling.follow(varying, columns, noise, 1);
           const bool held = f.cycles && *f.cycles <= kFollowedWithin;
           missed += held ? 0 : 1;
           const std::string cycles = f.cycles ? std::to_string(*f.cycles) : "never";

@@ -1,6 +1,7 @@
 // What does an estimator do when the server changes, or when what it is told is no use?
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <vector>
 
@@ -9,14 +10,23 @@
 
 namespace tailrace::accuracy {
 
-/// A server whose alpha doubles: how many cycles until lambda* is within 15 % of the new truth, and
-/// stays there.
+/// How many cycles until lambda* is within 15 % of the new truth, and stays there.
 struct Followed {
   std::optional<int> cycles;
   double error_at_end = 0;
 };
-Followed follow_doubling(const Subject& subject, bool varying, Columns columns, double noise,
-                         std::uint64_t seed);
+
+/// A server whose alpha doubles. No two reports in a row are the same run of it.
+class Doubling {
+ public:
+  explicit Doubling(const Subject& subject);
+  Followed follow(bool varying, Columns columns, double noise, std::uint64_t seed);
+
+ private:
+  Subject subject_;
+  Truth before_, after_;
+  std::array<SteadyServer, 2> servers_;
+};
 
 /// Something that must not move a parameter.
 struct Bad {

@@ -63,11 +63,14 @@ TEST(Learning, ConstantLoadLeavesADirectionUnseenAndSaysSo) {
 }
 
 TEST(Learning, ADoublingOfAlphaIsFollowedWithinTenCycles) {
-  for (const double noise : {0.0, 0.03}) {
-    const Followed f = follow_doubling(subject("Llama-8B H100"), true, Columns::kAll, noise, 1);
-    ASSERT_TRUE(f.cycles) << noise;
-    EXPECT_LE(*f.cycles, 10) << noise;
-    EXPECT_LT(std::fabs(f.error_at_end), 0.05) << noise;
+  Doubling doubling(subject("Llama-8B H100"));
+  for (const bool varying : {false, true}) {
+    for (const double noise : {0.0, 0.03}) {
+      const Followed f = doubling.follow(varying, Columns::kAll, noise, 1);
+      ASSERT_TRUE(f.cycles) << varying << ", " << noise;
+      EXPECT_LE(*f.cycles, 10) << varying << ", " << noise;
+      EXPECT_LT(std::fabs(f.error_at_end), varying ? 0.05 : 0.15) << varying << ", " << noise;
+    }
   }
 }
 
