@@ -11,6 +11,9 @@
 namespace tailrace::capacity {
 namespace {
 
+/// How the optimizer begins the reason of a model that may not change.
+constexpr std::string_view kHeld = "held: ";
+
 const VariantCapacity* variant_of(const ModelAnalysis& model, const Decision& decision) {
   const auto found =
       std::find_if(model.variants.begin(), model.variants.end(),
@@ -68,7 +71,7 @@ std::string slo_text(const SloTarget& slo) {
 }
 
 std::string parameters_text(const tune::ParameterEstimate& p) {
-  if (!p.values) return p.reason.empty() ? "none learnt" : p.reason;
+  if (!p.values) return p.reason;
   std::string text = fmt::format("alpha {:.4g} ms, beta {:.4g} ms, gamma {:.4g} ms, {}",
                                  p.values->alpha_ms, p.values->beta_ms, p.values->gamma_ms,
                                  p.identified ? "identified" : "not identified by data alone");
@@ -93,24 +96,46 @@ std::string capacity_text(const VariantCapacity& v) {
   return text;
 }
 
-std::string lines_of(const ModelAnalysis& model, const Decision& d) {
-  std::string out = fmt::format("  {} on {}: ", d.variant, d.accelerator);
+/// A variant's lines. Each thing is said once: not what `said`, the model's own sentence, or a line
+/// before says already.
+std::string lines_of(const ModelAnalysis& model, const Decision& d, std::string said) {
+  std::string out = fmt::format("  {} on {}", d.variant, d.accelerator);
+  const VariantCapacity* v = variant_of(model, d);
+  if (v != nullptr && v->role != Role::kBoth) out += fmt::format(", {}", role_text(v->role));
+  out += ": ";
   out += d.action == Action::kHold ? fmt::format("stays at {}", replicas(d.desired))
                                    : fmt::format("{} to {}", d.observed(), replicas(d.desired));
   if (d.pending > 0) out += fmt::format(" ({} serve, {} on their way)", d.current, d.pending);
-  out += ". " + d.reason + ".\n";
-  const VariantCapacity* v = variant_of(model, d);
+  out += ".";
+  const auto is_new = [&said](const std::string& text) {
+    if (said.find(text) != std::string::npos) return false;
+    said += text + "\n";
+    return true;
+  };
+  // One step is the reason; several are told below, in their order.
+  const bool one_step = d.steps.size() <= 1;
+  std::string reason = d.reason;
+  if (reason.starts_with(kHeld)) reason.erase(0, kHeld.size());
+  if (one_step && model.active && is_new(reason)) out += " " + reason + ".";
+  out += "\n";
   if (v != nullptr) {
-    out += "    Capacity: " + capacity_text(*v) + ".\n";
-    out += "    Parameters: " + parameters_text(v->parameters) + ".\n";
+    const bool known = sized(*v) || v->failure;
+    if (known && is_new(v->failure.value_or(capacity_text(*v)))) {
+      out += "    Capacity: " + capacity_text(*v) + ".\n";
+    }
+    const bool looked_for = v->parameters.values || !v->parameters.reason.empty();
+    if (looked_for && is_new(parameters_text(v->parameters))) {
+      out += "    Parameters: " + parameters_text(v->parameters) + ".\n";
+    }
   }
   for (const DecisionStep& step : d.steps) {
+    if (one_step) break;
     out += step.before == step.after ? fmt::format("    {}: {}.\n", step.rule, step.text)
                                      : fmt::format("    {}: {} ({} to {}).\n", step.rule, step.text,
                                                    step.before, step.after);
   }
   for (const Alternative& a : alternatives(model, d)) out += "    Rejected: " + a.text + ".\n";
-  if (!d.waits_for.empty()) out += "    Waits for " + d.waits_for + ".\n";
+  if (!d.waits_for.empty() && model.active) out += "    Waits for " + d.waits_for + ".\n";
   return out;
 }
 
@@ -132,10 +157,10 @@ std::vector<Alternative> alternatives(const ModelAnalysis& model, const Decision
 
 std::string explain(const ModelAnalysis& model, std::span<const Decision> decisions) {
   std::string out = fmt::format("{}: ", model.key.text());
-  if (!model.active) {
-    out += "inactive, replicas are held.\n";
-  } else if (model.failure) {
-    out += *model.failure + ".\n";
+  std::string said;
+  if (model.failure || !model.active) {
+    said = model.failure.value_or("inactive, replicas are held");
+    out += said + ".\n";
   } else {
     out += fmt::format("{:.4g} requests/s demanded", model.demand_per_s);
     if (model.backlog_per_s > 0)
@@ -148,7 +173,8 @@ std::string explain(const ModelAnalysis& model, std::span<const Decision> decisi
     out += fmt::format("  {}: {:.4g} requests/s demanded, {:.4g} required, {:.4g} to spare.\n",
                        role_text(role), need.demand_per_s, need.required_per_s, need.spare_per_s);
   }
-  for (const Decision& decision : decisions) out += lines_of(model, decision);
+  for (const Decision& decision : decisions) out += lines_of(model, decision, said);
+  for (const std::string& note : model.notes) out += "  Note: " + note + ".\n";
   return out;
 }
 

@@ -157,6 +157,8 @@ std::string explain_json(const ModelAnalysis& model, std::span<const Decision> d
                                           {"required_per_s", number(need.required_per_s)},
                                           {"spare_per_s", number(need.spare_per_s)}};
   }
+  json::array notes;
+  for (const std::string& note : model.notes) notes.push_back(text(note));
   json::array variants;
   for (const Decision& decision : decisions) variants.push_back(decision_json(model, decision));
   return json::serialize(json::object{
@@ -172,6 +174,7 @@ std::string explain_json(const ModelAnalysis& model, std::span<const Decision> d
       {"required_per_s", number(model.required_per_s)},
       {"spare_per_s", number(model.spare_per_s)},
       {"roles", std::move(roles)},
+      {"notes", std::move(notes)},
       {"variants", std::move(variants)}});
 }
 

@@ -43,12 +43,11 @@ std::vector<Decision> optimize(const OptimizerConfig& config, std::span<const Mo
 
   GpuLimits left = limits.value_or(GpuLimits{});
   std::vector<Plan*> competing;
-  std::vector<Plan*> settled;
   if (config.rescale && config.kind == OptimizerKind::kGreedyByScore && limits) {
-    settled = rescale_pools(plans, config.shrink, left);
+    rescale_pools(plans, config.shrink, left);
   }
   for (Plan& plan : plans) {
-    if (std::find(settled.begin(), settled.end(), &plan) != settled.end()) continue;
+    if (plan.settled) continue;
     if (!plan.needs_more() || !plan.held.empty()) {
       shrink(plan, config.shrink);
     } else if (config.kind == OptimizerKind::kCostAware) {

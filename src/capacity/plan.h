@@ -28,6 +28,7 @@ struct Plan {
   std::vector<std::string> note;            ///< by variant: why, where that is not its pool's need
   std::string held;                         ///< why nothing may change
   std::string waits_for;
+  bool settled = false;  ///< by rescale_pools(): its targets stand
 
   explicit Plan(const ModelAnalysis& analysis, const OptimizerConfig& config);
 

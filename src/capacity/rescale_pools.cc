@@ -143,7 +143,7 @@ void settle(std::vector<Member>& members, const std::string& accelerator, std::i
 
 }  // namespace
 
-std::vector<Plan*> rescale_pools(std::span<Plan> plans, ShrinkRule rule, GpuLimits& limits) {
+void rescale_pools(std::span<Plan> plans, ShrinkRule rule, GpuLimits& limits) {
   std::map<std::pair<std::string, std::string>, std::vector<Member>> pools;
   for (Plan& plan : plans) {
     const auto accelerator = accelerator_of(plan);
@@ -152,7 +152,6 @@ std::vector<Plan*> rescale_pools(std::span<Plan> plans, ShrinkRule rule, GpuLimi
     pools[{*accelerator, limits.quota.contains(ns) ? ns : std::string()}].push_back(
         member_of(plan, rule));
   }
-  std::vector<Plan*> settled;
   for (auto& [pool, members] : pools) {
     const std::int64_t free = limits.left(pool.second, pool.first);
     std::int64_t budget = std::min(free, kReplicasMax);
@@ -162,10 +161,9 @@ std::vector<Plan*> rescale_pools(std::span<Plan> plans, ShrinkRule rule, GpuLimi
       wants = add_counts(wants, m.wants);
     }
     if (wants <= budget) continue;
-    for (const Member& m : members) settled.push_back(m.plan);
+    for (const Member& m : members) m.plan->settled = true;
     settle(members, pool.first, budget, limits);
   }
-  return settled;
 }
 
 }  // namespace tailrace::capacity

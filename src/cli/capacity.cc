@@ -279,7 +279,6 @@ void print_table(const Answer& answer) {
                      sized ? report::figure(v.demand_per_s) : "-"});
     }
     why += "\n" + capacity::explain(model, decisions);
-    for (const auto& note : model.notes) why += "  Note: " + note + ".\n";
   }
   fmt::print("{}{}", table.text(), why);
 }

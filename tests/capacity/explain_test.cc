@@ -39,7 +39,7 @@ TEST(Explain, TellsInputsParametersSloBindingRulesAndAlternatives) {
         "TTFT 500 ms and ITL 50 ms, mean (explicit: entry llama-prod)",
         "h100 on A100: 1 to 3 replicas", "10 requests/s per replica", "bound by ",
         "alpha 6.5 ms, beta 0.022 ms, gamma 5e-05 ms, identified, condition 31",
-        "9 to 11 requests/s (90 %)", "optimizer: 15 requests/s required: 2 more at 10 each",
+        "9 to 11 requests/s (90 %)", "15 requests/s required: 2 more at 10 each",
         "Rejected: 3 replicas of a100: 2 times the cost"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
@@ -52,6 +52,51 @@ TEST(Explain, ADecisionThatHoldsSaysWhatItWaitsFor) {
   const std::string text = explain(m, decisions);
   EXPECT_NE(text.find("stays at 3 replicas"), std::string::npos) << text;
   EXPECT_NE(text.find("Waits for usable metrics."), std::string::npos) << text;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Explain, WhatHoldsAModelIsSaidOnce) {
+  auto m = model("llama", 0,
+                 {without_capacity("a", 5, 3, Evidence::kUnknown),
+                  without_capacity("b", 5, 2, Evidence::kUnknown)});
+  m.variants[0].parameters.reason = "not created: alpha is 9";
+  m.variants[0].failure = "no parameters learnt yet: not created: alpha is 9";
+  m.variants[1].failure = "no metrics";
+  m.failure = "no variant could be analysed: a: " + *m.variants[0].failure + "; b: no metrics";
+  const auto decisions = optimize({}, {&m, 1}, std::nullopt);
+  const std::string text = explain(m, decisions);
+  EXPECT_EQ(count(text, "alpha is 9"), 1u) << text;
+  EXPECT_EQ(count(text, "no metrics"), 1u) << text;
+  EXPECT_EQ(count(text, "stays at"), 2u) << text;
+}
+
+TEST(Explain, SeveralStepsAreToldInTheirOrderAndOneAsTheReason) {
+  const auto m = growing();
+  auto decisions = optimize({}, {&m, 1}, std::nullopt);
+  EXPECT_EQ(count(explain(m, decisions), "15 requests/s required: 2 more"), 1u);
+  decisions[0].apply("max", "3 cut to the maximum 2", 2);
+  const std::string text = explain(m, decisions);
+  EXPECT_EQ(count(text,
+                  "optimizer: 15 requests/s required: 2 more at 10 each (1 to 3).\n"
+                  "    max: 3 cut to the maximum 2 (3 to 2)."),
+            1u)
+      << text;
+}
+
+TEST(Explain, NotesAndRolesAreInBothForms) {
+  auto m = growing();
+  m.variants[0].role = Role::kPrefill;
+  m.notes = {"1 of 2 replicas of h100 reported a rate"};
+  const auto decisions = optimize({}, {&m, 1}, std::nullopt);
+  EXPECT_EQ(count(explain(m, decisions), "Note: 1 of 2 replicas of h100 reported a rate."), 1u);
+  EXPECT_EQ(count(explain(m, decisions), "h100 on A100, prefill: "), 1u);
+  const auto document = boost::json::parse(explain_json(m, decisions));
+  EXPECT_EQ(document.at("notes").at(0).as_string(), m.notes[0]);
 }
 
 TEST(Explain, AnAlternativeThatIsCheaperForALittleIsCalledThat) {

@@ -3,13 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <set>
 
 #include "capacity/support/models.h"
+#include "capacity/support/vectors.h"
 #include "tailrace/capacity/rescale.h"
 
 namespace tailrace::capacity {
@@ -18,32 +14,8 @@ namespace {
 using namespace testing;
 namespace json = boost::json;
 
-struct Row {
-  std::string id, group;
-  json::object inputs, expected;
-};
-
-/// Empty where the shared vectors are absent.
-std::vector<Row> rows(const std::set<std::string>& groups) {
-  const char* shared = std::getenv("TAILRACE_SHARED");
-  const auto root = shared != nullptr ? std::filesystem::path(shared)
-                                      : std::filesystem::path(TAILRACE_SOURCE_DIR) / "../shared";
-  std::ifstream in(root / "vectors/queueing.json");
-  std::vector<Row> out;
-  if (!in) return out;
-  const json::value document = json::parse(std::string(std::istreambuf_iterator<char>(in), {}));
-  for (const json::value& vector : document.at("vectors").as_array()) {
-    Row row{vector.at("id").as_string().c_str(), vector.at("group").as_string().c_str(),
-            vector.at("inputs").as_object(), vector.at("expected").as_object()};
-    for (const std::string& group : groups) {
-      if (row.group.find(group) != std::string::npos) {
-        out.push_back(std::move(row));
-        break;
-      }
-    }
-  }
-  return out;
-}
+using Row = tailrace::testing::Vector;
+using tailrace::testing::queueing_vectors_of;
 
 double number(const json::object& object, const char* key, double otherwise) {
   const json::value* value = object.if_contains(key);
@@ -113,7 +85,7 @@ std::optional<GpuLimits> read_limits(const json::object& inputs) {
 }
 
 TEST(PublishedOptimizer, GivesThePublishedTargets) {
-  const auto vectors = rows({"cost-aware", "greedy"});
+  const auto vectors = queueing_vectors_of({"cost-aware", "greedy"});
   if (vectors.empty()) GTEST_SKIP() << "no shared reference vectors; set TAILRACE_SHARED";
   int compared = 0;
   for (const Row& row : vectors) {
@@ -145,7 +117,7 @@ TEST(PublishedOptimizer, GivesThePublishedTargets) {
 }
 
 TEST(PublishedOptimizer, RescalesAsPublished) {
-  const auto vectors = rows({"priority rescale"});
+  const auto vectors = queueing_vectors_of({"priority rescale"});
   if (vectors.empty()) GTEST_SKIP() << "no shared reference vectors; set TAILRACE_SHARED";
   for (const Row& row : vectors) {
     SCOPED_TRACE(row.id);
@@ -166,7 +138,7 @@ TEST(PublishedOptimizer, RescalesAsPublished) {
 }
 
 TEST(PublishedOptimizer, SplitsGpusOverRolesAsPublished) {
-  const auto vectors = rows({"role split"});
+  const auto vectors = queueing_vectors_of({"role split"});
   if (vectors.empty()) GTEST_SKIP() << "no shared reference vectors; set TAILRACE_SHARED";
   for (const Row& row : vectors) {
     SCOPED_TRACE(row.id);
@@ -297,6 +269,35 @@ TEST(Greedy, AVariantWithoutFreeGpusIsPassedOverForADearerOne) {
   const auto m = needs(40, 0, {cheap, dear});
   EXPECT_EQ(optimized(m, kGreedy, GpuLimits{.available = {{"A100", 1}, {"H100", 9}}}),
             (Targets{{"cheap", 2}, {"dear", 4}}));
+}
+
+/// One pool of 6 A100, all in use: four serve `rich`, who wants no more, two `poor`.
+std::vector<Decision> rescaled(double priority, double required) {
+  auto rich = needs(0, 0, {variant("rich", 5, 10, 4)});
+  rich.key.model = "rich";
+  rich.demand_per_s = 40;
+  auto poor = needs(required, 0, {variant("poor", 5, 10, 2)});
+  poor.key.model = "poor";
+  poor.demand_per_s = 20 + required;
+  poor.priority = priority;
+  const std::vector<ModelAnalysis> models{rich, poor};
+  OptimizerConfig config = kGreedy;
+  config.rescale = true;
+  return optimize(config, models, GpuLimits{.available = {{"A100", 0}}});
+}
+
+TEST(Rescale, InsideGreedyTakesFromTheModelOfLowerClaim) {
+  // 6 GPUs, claims 4 x 1 and 4 x 1: three each, so one goes. Nothing is free yet, so nobody grows.
+  const auto even = rescaled(1, 20);
+  EXPECT_EQ(targets(even), (Targets{{"poor", 2}, {"rich", 3}}));
+  EXPECT_EQ(even[0].reason, "rescale: 3 GPUs are this model's share");
+  // Three times the priority: 1.5 GPUs against 4.5, of which it wants 4.
+  EXPECT_EQ(targets(rescaled(3, 20)), (Targets{{"poor", 2}, {"rich", 2}}));
+}
+
+TEST(Rescale, InsideGreedyLeavesAPoolAloneThatIsLargeEnough) {
+  const auto none = rescaled(3, 0);
+  EXPECT_EQ(targets(none), (Targets{{"poor", 2}, {"rich", 4}}));
 }
 
 TEST(Rescale, RemaindersGoToTheLargestAndTiesToTheFirstId) {

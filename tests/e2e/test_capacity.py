@@ -48,7 +48,7 @@ def test_without_a_default_entry_replicas_are_held(tmp_path):
     config.write_text("kind: ConfigMap\ndata: {}\n")
     done = capacity(METRICS, "--config", config)
     assert done.returncode == 3
-    assert "no entry `default`" in done.stdout
+    assert "no `default` entry" in done.stdout
     assert " up " not in done.stdout and " down " not in done.stdout
 
 

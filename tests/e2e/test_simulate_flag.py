@@ -39,7 +39,7 @@ def test_a_size_near_saturation_is_found_on_the_simulator():
     simulated = ask("size", *targets, "--simulate")
     assert simulated["achieved"]["source"] == "simulation"
     assert simulated["achieved"]["ttft_ms"] <= 2000
-    assert abs(simulated["rate"] / formula["rate"] - 1) < 0.1
+    assert abs(simulated["rate_per_replica"] / formula["rate_per_replica"] - 1) < 0.1
 
 
 def test_the_published_models_make_no_use_of_it():

@@ -1,5 +1,6 @@
 #include "capacity/support/vectors.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "tailrace/core/text.h"
@@ -24,16 +25,35 @@ std::string shared_path(const std::string& below) {
          "/" + below;
 }
 
-std::vector<Vector> queueing_vectors(const std::string& prefix) {
+namespace {
+
+std::vector<Vector> all_vectors() {
   std::vector<Vector> rows;
   const auto text = core::read_file(shared_path("vectors/queueing.json"), std::size_t{16} << 20);
   if (!text) return rows;
   const auto document = boost::json::parse(*text);
   for (const auto& row : document.at("vectors").as_array()) {
-    const std::string id(row.at("id").as_string());
-    if (!id.starts_with(prefix)) continue;
-    rows.push_back({id, row.at("inputs").as_object(), row.at("expected").as_object()});
+    rows.push_back({std::string(row.at("id").as_string()), std::string(row.at("group").as_string()),
+                    row.at("inputs").as_object(), row.at("expected").as_object()});
   }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<Vector> queueing_vectors(const std::string& prefix) {
+  auto rows = all_vectors();
+  std::erase_if(rows, [&prefix](const Vector& row) { return !row.id.starts_with(prefix); });
+  return rows;
+}
+
+std::vector<Vector> queueing_vectors_of(const std::set<std::string>& parts) {
+  auto rows = all_vectors();
+  std::erase_if(rows, [&parts](const Vector& row) {
+    return std::none_of(parts.begin(), parts.end(), [&row](const std::string& part) {
+      return row.group.find(part) != std::string::npos;
+    });
+  });
   return rows;
 }
 
