@@ -59,7 +59,8 @@ double kept_over_a_life(double load) {
 
 }  // namespace
 
-Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
+Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
+                  const WhichPercentiles& which) {
   const RequestWork work = work_of(model, w);
   const double lambda = w.rate_per_s * 1e-3;
   IterationModel iteration = model.iteration;
@@ -161,7 +162,7 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail) {
     law.below_knee = std::max(0.0, iteration.knee_tokens - decoding);
     law.left_var = lambda * spread.n_var;
     law.decode_time_cv2 = kept_over_a_life(load) * slow_var / (t * t);
-    add_percentiles(law, out);
+    add_percentiles(law, which, out);
   }
   out.out_of_range = range_of(limit.binding, share);
   return out;

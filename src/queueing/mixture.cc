@@ -16,7 +16,7 @@ void UniformMixture::add(double low, double width, double weight) {
   sum_ += weight * (low + wide / 2);
 }
 
-Percentiles UniformMixture::percentiles(double mean) const {
+Percentiles UniformMixture::percentiles(double mean, const WhichPercentiles& which) const {
   if (size_ == 0) return {};
   // Slopes of the distribution function change where parts begin and end: summed twice over a
   // grid they give it, smoothed by a cell. The exact value is then near.
@@ -49,38 +49,48 @@ Percentiles UniformMixture::percentiles(double mean) const {
                             std::min(most_, least_ + (at + 1) * step));
   };
   Percentiles out;
-  out.p50 = find(0.5);
-  out.p90 = std::max(out.p50, find(0.9));
-  out.p95 = std::max(out.p90, find(0.95));
-  out.p99 = std::max(out.p95, find(0.99));
+  if (which.p50) out.p50 = find(0.5);
+  if (which.p90) out.p90 = std::max(out.p50, find(0.9));
+  if (which.p95) out.p95 = std::max(out.p90, find(0.95));
+  if (which.p99) out.p99 = std::max(out.p95, find(0.99));
   return out;
 }
 
 double UniformMixture::quantile(double p, double low, double high) const {
-  // What lies below the bracket is counted once; only parts that reach into it change within.
+  // What begins or ends within the bracket is looked at one by one; what lies below it counts
+  // whole, and what reaches beyond both ends is a straight line.
   std::array<std::uint16_t, kMost> inside;
   std::size_t count = 0;
-  double whole = 0, whole_at_high = 0;
+  double line = 0, slope = 0, whole_at_high = 0;
   for (std::size_t i = 0; i < size_; ++i) {
     const Part& part = parts_[i];
     const double end = part.low + part.width;
     if (end <= low) {
-      whole += part.weight;
+      line += part.weight;
+      whole_at_high += part.weight;
     } else if (part.low < high) {
-      inside[count++] = static_cast<std::uint16_t>(i);
-      whole_at_high += part.weight * std::min(1.0, (high - part.low) / part.width);
+      const double density = part.weight / part.width;
+      if (part.low <= low && end >= high) {
+        line += (low - part.low) * density;
+        slope += density;
+        whole_at_high += (high - part.low) * density;
+      } else {
+        inside[count++] = static_cast<std::uint16_t>(i);
+        whole_at_high += std::min(part.weight, (high - part.low) * density);
+      }
     }
   }
   const double wanted = p * weight_;
+  const double origin = low;
   const auto below = [&](double value) {
-    double sum = whole;
+    double sum = line + slope * (value - origin);
     for (std::size_t i = 0; i < count; ++i) {
       const Part& part = parts_[inside[i]];
       sum += part.weight * std::clamp((value - part.low) / part.width, 0.0, 1.0);
     }
     return sum;
   };
-  if ((low > least_ && below(low) > wanted) || (high < most_ && whole + whole_at_high < wanted)) {
+  if ((low > least_ && below(low) > wanted) || (high < most_ && whole_at_high < wanted)) {
     return quantile(p, least_, most_);
   }
   // Linear in pieces: secants, and a bisection after each that does not halve the bracket.

@@ -12,16 +12,21 @@
 
 namespace tailrace::queueing {
 
+/// Those that are wanted; the others stay 0.
+struct WhichPercentiles {
+  bool p50 = true, p90 = true, p95 = true, p99 = true;
+};
+
 class UniformMixture {
  public:
-  static constexpr std::size_t kMost = 8192;
+  static constexpr std::size_t kMost = 4096;
 
   /// `weight` of the values from `low` to `low + width`.
   void add(double low, double width, double weight);
   std::size_t size() const { return size_; }
   double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
   /// Scaled so that its mean is `mean`.
-  Percentiles percentiles(double mean) const;
+  Percentiles percentiles(double mean, const WhichPercentiles& which) const;
 
  private:
   static constexpr std::size_t kCells = 256;

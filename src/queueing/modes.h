@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "queueing/mixture.h"
 #include "tailrace/queueing/service_model.h"
 #include "tailrace/queueing/sizing.h"
 
@@ -14,7 +15,8 @@ inline constexpr double kRateMax = 1e9;
 
 Latency closed_form(const IterationModel& model, const Workload& workload);
 Latency chain(const IterationModel& model, const ServiceLimits& limits, const Workload& workload);
-Latency corrected(const ServiceModel& model, const Workload& workload, Detail detail);
+Latency corrected(const ServiceModel& model, const Workload& workload, Detail detail,
+                  const WhichPercentiles& which = {});
 
 /// The rate at which one latency reaches `target_ms` (specification 9.3 and 9.4, solved); empty
 /// where not even an idle replica keeps it. May exceed the largest rate by rounding.

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "queueing/mixture.h"
+#include "queueing/normal_terms.h"
 
 namespace tailrace::queueing {
 namespace {
@@ -29,17 +30,40 @@ constexpr std::array<Node, 9> kNormal = {{{-3.2, 0.002397},
                                           {2.4, 0.020201},
                                           {3.2, 0.002397}}};
 
-/// The same in fewer cells.
-constexpr std::array<Node, 7> kCoarse = {{{-3.0, 0.0062},
-                                          {-2.0, 0.0606},
-                                          {-1.0, 0.2417},
-                                          {0.0, 0.3830},
-                                          {1.0, 0.2417},
-                                          {2.0, 0.0606},
-                                          {3.0, 0.0062}}};
+/// The same in fewer cells, for what decides less.
+constexpr std::array<Node, 7> kCoarse = {{{-3.0, 0.004433},
+                                          {-2.0, 0.054006},
+                                          {-1.0, 0.242036},
+                                          {0.0, 0.399050},
+                                          {1.0, 0.242036},
+                                          {2.0, 0.054006},
+                                          {3.0, 0.004433}}};
+constexpr std::array<Node, 5> kFive = {
+    {{-2.4, 0.026915}, {-1.2, 0.233372}, {0.0, 0.479426}, {1.2, 0.233372}, {2.4, 0.026915}}};
+constexpr std::array<Node, 3> kThree = {
+    {{-1.7320508, 1.0 / 6}, {0.0, 2.0 / 3}, {1.7320508, 1.0 / 6}}};
+constexpr std::array<Node, 1> kOne = {{{0.0, 1.0}}};
 
-/// Squared coefficient of variation from which on prompts count as random in size.
-constexpr double kRandom = 1e-6;
+/// A normal as nodes at equal distances.
+struct Nodes {
+  std::span<const Node> at;
+  double cell;
+};
+
+/// As many as a random factor of this squared coefficient of variation needs.
+Nodes nodes_for(double cv2) {
+  if (cv2 > 0.5) return {kCoarse, 1};
+  if (cv2 > 0.2) return {kFive, 1.2};
+  if (cv2 > 0.02) return {kThree, 1.7320508};
+  return {kOne, 0};
+}
+
+/// A log-normal of mean 1.
+double relative(double cv2, double z) {
+  if (cv2 <= 0) return 1;
+  const double log_var = std::log1p(cv2);
+  return std::exp(std::sqrt(log_var) * z - log_var / 2);
+}
 
 /// Means of an exponential between its quantiles.
 constexpr std::array<Node, 8> kExponential = {{{0.1075, 0.2},
@@ -106,6 +130,8 @@ class Shape {
                     least_ + gamma_at(law_.iteration - least_, law_.slow_var, z));
   }
   double least() const { return least_; }
+  /// Of prompts' number in an iteration: variance over mean, less 1.
+  double spread() const { return spread_; }
   Counts prompts(double level) const { return {law_.rate_per_ms * level, spread_}; }
   /// Without prompts, at a level where `prompts` come.
   double base(double level, const Counts& prompts) const {
@@ -139,15 +165,21 @@ class FirstToken {
       : law_(law),
         shape_(shape),
         out_(out),
-        random_(law.prefill_var > kRandom * law.prefill * law.prefill) {}
+        size_cv2_(law.prefill > 0 ? law.prefill_var / (law.prefill * law.prefill) : 0) {
+    for (std::size_t others = 0; others < kFew; ++others) {
+      begins_[others] = size_;
+      own(static_cast<double>(others), 0);
+    }
+    begins_[kFew] = size_;
+  }
 
   void run() {
-    alone(law_.idle);
+    // On an idle engine, and in the levels of a busy one.
+    with_few(0, {law_.alpha, {}}, law_.idle);
     const double others = std::max(0.0, 1 - law_.idle - law_.full);
-    const auto levels = random_ ? std::span<const Node>(kCoarse) : std::span<const Node>(kNormal);
     double weights = 0;
-    for (const Node& z : levels) weights += z.weight * shape_.level(z.value);
-    for (const Node& z : levels) {
+    for (const Node& z : kCoarse) weights += z.weight * shape_.level(z.value);
+    for (const Node& z : kCoarse) {
       const double level = shape_.level(z.value);
       at_level(level, others * z.weight * level / weights);
     }
@@ -160,124 +192,173 @@ class FirstToken {
       const double base = shape_.base(level, shape_.prompts(level));
       for (int i = 0; i < kSlices; ++i) {
         const double end = i + 1 < kSlices ? std::exp(-kSlice * (i + 1)) : 0;
-        own(base, law_.admitted, {level, i * width, width}, level,
-            law_.full * (std::exp(-kSlice * i) - end));
+        with(law_.admitted, 0, {base, {level, i * width, width}},
+             law_.full * (std::exp(-kSlice * i) - end));
       }
     }
   }
 
  private:
-  /// On an idle engine.
-  void alone(double weight) { own(law_.alpha, 0, {}, 0, weight); }
-
-  void at_level(double level, double weight) {
-    const Counts met = shape_.prompts(level);
-    const double base = shape_.base(level, met);
-    // Prompts of random size make the iteration that one meets long.
-    const auto sizes = random_ ? std::span(kCoarse) : std::span(kCoarse).subspan(3, 1);
-    double mean = 0, all = 0;
-    for (const Node& k : met.nodes()) mean += k.weight * (base + shape_.within_limits(k.value));
-    for (const Node& size : sizes) all += size.weight;
-    for (const Node& k : met.nodes()) {
-      const double added = shape_.within_limits(k.value);
-      const bool one_size = k.value == 0;
-      for (const Node& size : one_size ? sizes.first(1) : sizes) {
-        const double found = base + added * relative_size(k.value, size.value);
-        const double part = one_size ? 1 : size.weight / all;
-        const double share = weight * k.weight * part * found / mean;
-        if (share < 1e-5) continue;
-        for (const Node& others : Counts(law_.rate_per_ms * found, 0).nodes()) {
-          own(base, std::min(others.value, law_.most_others), {found, 0, 0}, level,
-              share * others.weight);
-        }
-      }
-    }
-  }
+  /// Numbers of prompts that are told apart; more of them are one.
+  static constexpr std::size_t kFew = 4;
+  static constexpr double kLeast = 3e-6;
 
   struct Before {
     double rest = 0;  ///< of the iteration that it meets: uniform up to this
     double wait = 0, wait_width = 0;
   };
+  struct Place {
+    double base = 0;  ///< an iteration without prompts
+    Before before;
+  };
+  /// A request's own iterations: so many of them, and what prompts add to them.
+  struct Own {
+    double iterations = 1, added = 0, added_var = 0, weight = 0;
+  };
 
-  /// Of `count` prompts together over its mean, z deviations off.
-  double relative_size(double count, double z) const {
-    if (count <= 0 || !random_) return 1;
-    const double cv2 = law_.prefill_var / (count * law_.prefill * law_.prefill);
-    const double log_sd = std::sqrt(std::log1p(cv2));
-    return std::exp(log_sd * z - log_sd * log_sd / 2);
+  void at_level(double level, double weight) {
+    const Counts met = shape_.prompts(level);
+    const double base = shape_.base(level, met);
+    const double mean = std::max(level, base);
+    over_prompts(law_.rate_per_ms * level, shape_.spread(),
+                 [&](double share, double prompts, double prompts_var) {
+                   const double cv2 =
+                       prompts > 0 ? size_cv2_ / prompts + prompts_var / (prompts * prompts) : 0;
+                   // Prompts of random size make the iteration that one meets long.
+                   for (const Node& size : nodes_for(cv2).at) {
+                     const double found =
+                         base + shape_.within_limits(prompts * relative(cv2, size.value));
+                     found_at({base, {found, 0, 0}}, weight * share * size.weight * found / mean);
+                   }
+                 });
   }
 
-  /// Its own iterations, with `others` that came in the same one.
-  void own(double base, double others, const Before& before, double level, double weight) {
+  /// Those who came in the same iteration are Poisson over it.
+  void found_at(const Place& place, double weight) {
+    if (weight < kLeast) return;
+    const double behind = law_.left > 0 ? law_.line.backlog_share : 0;
+    if (weight * behind > kLeast) after_backlog(place, weight * behind);
+    const double free = weight * (1 - behind);
+    over_prompts(law_.rate_per_ms * place.before.rest, 0,
+                 [&](double share, double others, double others_var) {
+                   if (others_var > 0 || others > law_.most_others) {
+                     with(std::min(others, law_.most_others), others_var, place, free * share);
+                   } else {
+                     with_few(static_cast<std::size_t>(others), place, free * share);
+                   }
+                 });
+  }
+
+  void with_few(std::size_t others, const Place& place, double weight) {
+    for (std::size_t k = begins_[others]; k < begins_[others + 1]; ++k) {
+      add(own_[k], place, weight);
+    }
+  }
+
+  void with(double others, double others_var, const Place& place, double weight) {
+    if (weight < kLeast) return;
+    size_ = begins_[kFew];
+    own(others, others_var);
+    for (std::size_t k = begins_[kFew]; k < size_; ++k) add(own_[k], place, weight);
+  }
+
+  /// Its own iterations, with `others` that came in the same one: appends to own_.
+  void own(double others, double others_var) {
     if (law_.left <= 0) {
-      prompts(base, 1, 1 + others, before, weight);
+      sized({1, 0, 0, 1}, 1 + others, others_var);
       return;
     }
-    const double tokens = law_.prompt_tokens;
-    const double behind = level > 0 ? law_.line.backlog_share : 0;
     // Those before it are as many as those behind it, on average.
     const double earlier = others / 2;
     const double mean = earlier + 1;
-    const double line =
-        iterations_of(mean * tokens, mean * law_.traffic.tokens_var, law_.left, law_.left_var);
+    const double tokens = law_.prompt_tokens;
+    const double var = mean * law_.traffic.tokens_var + others_var / 4 * tokens * tokens;
+    const double line = iterations_of(mean * tokens, var, law_.left, law_.left_var);
     const double whole = std::floor(line);
-    const double free = weight * (1 - behind);
-    chunked(base, {whole, 0, earlier}, before, free * (1 - (line - whole)));
-    chunked(base, {whole + 1, 0, earlier}, before, free * (line - whole));
-    if (weight * behind < 1e-6) return;
+    chunked(whole, others, others_var, 0, 1 - (line - whole));
+    chunked(whole + 1, others, others_var, 0, line - whole);
+  }
+
+  void after_backlog(const Place& place, double weight) {
+    const double tokens = law_.prompt_tokens;
+    const double others = std::min(law_.most_others, law_.rate_per_ms * place.before.rest);
     const double backlog = law_.line.backlog / law_.line.backlog_share / tokens;
+    size_ = begins_[kFew];
     for (const Node& node : kExponential) {
       const double ahead = node.value * backlog;
-      const double chunks = std::max(1.0, (ahead + mean) * tokens / law_.left + 0.5);
-      chunked(base, {chunks, ahead, earlier}, before, weight * behind * node.weight);
+      const double chunks = std::max(1.0, (ahead + others / 2 + 1) * tokens / law_.left + 0.5);
+      chunked(chunks, others, others, ahead, node.weight);
     }
+    for (std::size_t k = begins_[kFew]; k < size_; ++k) add(own_[k], place, weight);
   }
-
-  /// In prompts.
-  struct Line {
-    double chunks = 1, backlog = 0, earlier = 0;
-  };
 
   /// In `chunks` iterations, of which the last one is filled by those who come meanwhile.
-  void chunked(double base, const Line& line, const Before& before, double weight) {
-    if (weight < 1e-6) return;
-    const double ahead = line.backlog + line.earlier;
-    const double room = std::max(0.0, line.chunks * law_.left / law_.prompt_tokens - ahead - 1);
-    const auto with = [&](double later, double part) {
-      const double count = 1 + ahead + std::min(later, room);
-      prompts(base, line.chunks, count, before, part);
-    };
-    if (line.chunks <= 1) {
-      with(line.earlier, weight);
+  void chunked(double chunks, double others, double others_var, double backlog, double weight) {
+    if (weight < 1e-5) return;
+    if (chunks <= 1) {
+      sized({1, 0, 0, weight}, std::min(1 + backlog + others, limit(chunks)), others_var);
       return;
     }
-    for (const Node& came : Counts((line.chunks - 1) * law_.traffic.per_full, 0).nodes()) {
-      with(line.earlier + came.value, weight * came.weight);
+    const double ahead = backlog + others / 2;
+    const double room = std::max(0.0, limit(chunks) - ahead - 1);
+    const double mean = (chunks - 1) * law_.traffic.per_full;
+    const double none = std::exp(-mean);
+    const double some = mean / std::max(1e-12, 1 - none);
+    sized({chunks, 0, 0, weight * none}, 1 + ahead + std::min(others / 2, room), others_var);
+    sized({chunks, 0, 0, weight * (1 - none)}, 1 + ahead + std::min(others / 2 + some, room),
+          others_var + std::max(0.0, some * (1 + mean - some)));
+  }
+
+  /// Prompts that fit into so many iterations.
+  double limit(double chunks) const {
+    return std::max(1.0, chunks * law_.left / law_.prompt_tokens);
+  }
+
+  /// `count` prompts of random size: appends to own_.
+  void sized(Own at, double count, double count_var) {
+    const double sum = shape_.added(count, at.iterations);
+    const double cv2 = size_cv2_ / count;
+    const double both = cv2 + count_var / (count * count);
+    const double weight = at.weight;
+    at.added_var = both * sum * sum;
+    at.added = sum;
+    if (at.iterations > 1 || both < 0.1) {
+      if (size_ < own_.size()) own_[size_++] = at;
+      return;
+    }
+    // Each node is spread over its cell, which must not add to the variance.
+    const Nodes nodes = nodes_for(both);
+    const double log_sd = std::sqrt(std::log1p(both));
+    const double narrower = 1 / std::sqrt(1 + nodes.cell * nodes.cell / 12);
+    const double cell_var = std::pow(nodes.cell * narrower * log_sd, 2) / 12;
+    for (const Node& size : nodes.at) {
+      if (size_ == own_.size()) return;
+      at.added = sum * std::exp(log_sd * (size.value * narrower - log_sd / 2));
+      at.added_var = cell_var * at.added * at.added;
+      at.weight = weight * size.weight;
+      own_[size_++] = at;
     }
   }
 
-  /// `count` prompts of random size on top of iterations of `base` each.
-  void prompts(double base, double iterations, double count, const Before& before, double weight) {
-    // Two uniforms as one of the same variance.
-    const double width =
-        std::sqrt(before.rest * before.rest + before.wait_width * before.wait_width);
-    const double low =
-        base * iterations + before.wait + (before.rest + before.wait_width - width) / 2;
-    const double sum = shape_.added(count, iterations);
-    if (!random_) {
-      out_.add(low + sum, width, weight);
-      return;
-    }
-    const auto sizes = count > 1 ? std::span<const Node>(kCoarse) : std::span<const Node>(kNormal);
-    for (const Node& size : sizes) {
-      out_.add(low + sum * relative_size(count, size.value), width, weight * size.weight);
-    }
+  void add(const Own& own, const Place& place, double weight) {
+    weight *= own.weight;
+    if (weight < kLeast) return;
+    // Uniforms as one of the same variance.
+    const Before& before = place.before;
+    const double width = std::sqrt(before.rest * before.rest +
+                                   before.wait_width * before.wait_width + 12 * own.added_var);
+    const double middle = place.base * own.iterations + own.added + before.wait +
+                          (before.rest + before.wait_width) / 2;
+    out_.add(std::max(0.0, middle - width / 2), width, weight);
   }
 
   const LatencyLaw& law_;
   const Shape& shape_;
   UniformMixture& out_;
-  bool random_;
+  double size_cv2_;
+  std::array<Own, 128> own_;
+  std::size_t size_ = 0;
+  std::array<std::size_t, kFew + 1> begins_{};
 };
 
 void add_gaps(const LatencyLaw& law, const Shape& shape, UniformMixture& out) {
@@ -337,16 +418,16 @@ Percentiles length_percentiles(double cv) {
 
 }  // namespace
 
-void add_percentiles(const LatencyLaw& law, Latency& out) {
+void add_percentiles(const LatencyLaw& law, const WhichPercentiles& which, Latency& out) {
   const Shape shape(law);
   UniformMixture first;
   FirstToken(law, shape, first).run();
-  const Percentiles ttft = first.percentiles(out.ttft_ms.value_or(0));
+  const Percentiles ttft = first.percentiles(out.ttft_ms.value_or(0), which);
   out.ttft_percentiles_ms = ttft;
   if (law.decodes > 0) {
     UniformMixture gaps;
     add_gaps(law, shape, gaps);
-    out.itl_percentiles_ms = gaps.percentiles(out.itl_ms.value_or(0));
+    out.itl_percentiles_ms = gaps.percentiles(out.itl_ms.value_or(0), which);
   }
   // Decoding takes a random number of gaps, whose mean differs between requests: deviations from
   // the median, in logarithms, add up as independent ones do.

@@ -3,6 +3,7 @@
 // The corrected mode's means with the laws around them. Milliseconds and tokens.
 #pragma once
 
+#include "queueing/mixture.h"
 #include "queueing/token_budget.h"
 #include "tailrace/queueing/service_model.h"
 
@@ -33,7 +34,7 @@ struct LatencyLaw {
   double decode_time_cv2 = 0;  ///< of the mean gap, over requests
 };
 
-/// Fills the percentiles of `out`, whose means are there.
-void add_percentiles(const LatencyLaw& law, Latency& out);
+/// Fills the percentiles of `out` that are wanted, whose means are there.
+void add_percentiles(const LatencyLaw& law, const WhichPercentiles& which, Latency& out);
 
 }  // namespace tailrace::queueing

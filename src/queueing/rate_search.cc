@@ -68,7 +68,11 @@ RateSearch::RateSearch(const ServiceModel& model, const Workload& workload, Stat
     : model_(model),
       workload_(workload),
       statistic_(statistic),
-      detail_(statistic == Statistic::kMean ? Detail::kMeans : Detail::kPercentiles) {
+      detail_(statistic == Statistic::kMean ? Detail::kMeans : Detail::kPercentiles),
+      which_{.p50 = statistic == Statistic::kP50,
+             .p90 = statistic == Statistic::kP90,
+             .p95 = statistic == Statistic::kP95,
+             .p99 = statistic == Statistic::kP99} {
   if (statistic != Statistic::kMean) {
     means_ = std::make_unique<RateSearch>(model, workload, Statistic::kMean);
   }
@@ -84,13 +88,19 @@ RateSearch::RateSearch(const ServiceModel& model, const Workload& workload, Stat
   }
 }
 
-const Latency& RateSearch::at(double rate) {
+Latency RateSearch::at(double rate) {
+  workload_.rate_per_s = rate;
+  return latency_unchecked(model_, workload_, detail_);
+}
+
+double RateSearch::value(double rate, SizingLimit limit) {
   for (const Point& point : points_) {
-    if (point.rate == rate) return point.latency;
+    if (point.rate == rate) return value_of(point.latency, limit, statistic_);
   }
   workload_.rate_per_s = rate;
-  points_.push_back({rate, latency_unchecked(model_, workload_, detail_)});
-  return points_.back().latency;
+  points_.push_back({rate, means_ ? corrected(model_, workload_, detail_, which_)
+                                  : latency_unchecked(model_, workload_, detail_)});
+  return value_of(points_.back().latency, limit, statistic_);
 }
 
 std::optional<double> RateSearch::largest(const Target& target) {

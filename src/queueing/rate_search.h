@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "queueing/mixture.h"
 #include "tailrace/queueing/sizing.h"
 
 namespace tailrace::queueing {
@@ -25,8 +26,8 @@ class RateSearch {
 
   double low() const { return low_; }
   double high() const { return high_; }
-  const Latency& at(double rate);
-  double value(double rate, SizingLimit limit) { return value_of(at(rate), limit, statistic_); }
+  Latency at(double rate);
+  double value(double rate, SizingLimit limit);
 
   /// The largest rate from low() to high() at which the target holds, to ten digits (percentiles:
   /// where it is met to 1e-4); empty where none does. Latencies grow with the rate.
@@ -38,7 +39,7 @@ class RateSearch {
  private:
   struct Point {
     double rate;
-    Latency latency;
+    Latency latency;  ///< of percentiles, the statistic's only
   };
 
   double root(const Target& target, double good, double bad);
@@ -48,6 +49,7 @@ class RateSearch {
   Workload workload_;
   Statistic statistic_;
   Detail detail_;
+  WhichPercentiles which_;
   double low_ = 0, high_ = 0;
   std::vector<Point> points_;
   std::unique_ptr<RateSearch> means_;  ///< of the same model, where the statistic is another
