@@ -18,7 +18,8 @@ struct Work {
 Work work_of(const IterationModel& m, const Workload& w) {
   const double i = w.input_mean;
   const double o = w.output_mean;
-  const double delta = m.beta_ms * (i + o) / (o + 1) + m.gamma_ms * (i + o / 2);
+  // Parameters of -0 are 0: no rate divides by one.
+  const double delta = 0.0 + m.beta_ms * (i + o) / (o + 1) + m.gamma_ms * (i + o / 2);
   return {.delta = delta,
           .total = (o + 1) * delta,
           .ttft = (m.beta_ms + m.gamma_ms) * i,

@@ -11,7 +11,8 @@ namespace {
 
 /// Contexts are held in blocks of this size, the last one half empty.
 constexpr double kBlockTokens = 16;
-/// Of a request: an answer of one token behind a cached prompt computes none.
+/// Of a request: an answer of one token behind a cached prompt computes none. Shorter prompts are
+/// none, so that what is divided by their length stays finite.
 constexpr double kLeastTokens = 1e-9;
 /// Tokens computed again for each answer token while memory is full. Measured.
 constexpr double kRecomputed = 0.95;
@@ -59,6 +60,7 @@ RequestWork work_of(const ServiceModel& model, const Workload& w) {
   work.prefill = computed * w.input_mean;
   work.prefill_var =
       computed * computed * std::max(0.0, w.input_second_moment - w.input_mean * w.input_mean);
+  if (work.prefill < kLeastTokens) work.prefill = work.prefill_var = 0;
   work.touched = w.input_mean;
   const double decode_sum = d_input + (d_square + work.decodes) / 2;
   work.decode_kv = work.decodes > 0 ? decode_sum / work.decodes : 0;

@@ -8,6 +8,12 @@
 #include "tune/estimators.h"
 
 namespace tailrace::tune {
+namespace {
+
+/// A prior this narrow leaves nothing to learn, one this wide says nothing.
+constexpr double kLogSdMin = 1e-6, kLogSdMax = 100;
+
+}  // namespace
 
 std::string_view to_string(EstimatorKind kind) {
   return kind == EstimatorKind::kKalman ? "kalman" : "windowed";
@@ -33,6 +39,12 @@ Result<void> TuneConfig::check() const {
                             name, value));
   }
   if (!prior) return {};
+  if (prior->log_sd < kLogSdMin || prior->log_sd > kLogSdMax) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("prior.log_sd: {} is not a number from {} to {}; leave the prior out "
+                            "if nothing is known",
+                            prior->log_sd, kLogSdMin, kLogSdMax));
+  }
   for (const auto& [name, value] : {std::pair{"prior.alpha", prior->values.alpha_ms},
                                     {"prior.beta", prior->values.beta_ms},
                                     {"prior.gamma", prior->values.gamma_ms},

@@ -1,13 +1,13 @@
 #include "tune/kalman_memory.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <simdjson.h>
 
 #include <cmath>
 #include <limits>
 
 #include "tailrace/core/text.h"
+#include "tune/json_numbers.h"
 
 namespace tailrace::tune {
 namespace {
@@ -20,11 +20,6 @@ namespace dom = simdjson::dom;
 
 tl::unexpected<Error> damaged(std::string_view what) {
   return fail(ErrorCode::kDataLoss, fmt::format("saved kalman state: {}; start without it", what));
-}
-
-template <std::size_t N>
-std::string list(const std::array<double, N>& numbers) {
-  return fmt::format("[{}]", fmt::join(numbers, ","));
 }
 
 std::optional<double> number_in(const dom::object& object, std::string_view name, double low,
@@ -92,19 +87,19 @@ bool is_null(const simdjson::simdjson_result<dom::element>& element) {
 std::string write_memory(const KalmanMemory& m) {
   std::string jacobians;
   for (const auto& jacobian : m.jacobians) {
-    jacobians += (jacobians.empty() ? "" : ",") + list(jacobian);
+    jacobians += (jacobians.empty() ? "" : ",") + json_list(jacobian);
   }
   const auto lengths =
       m.lengths ? fmt::format(
                       R"({{"input":{},"output":{},"input_cv":{},"output_cv":{},"prefix_hit":{}}})",
-                      m.lengths->input, m.lengths->output, m.lengths->input_cv,
-                      m.lengths->output_cv, m.lengths->prefix_hit)
+                      m.lengths->input, m.lengths->output, json_number(m.lengths->input_cv),
+                      json_number(m.lengths->output_cv), json_number(m.lengths->prefix_hit))
                 : "null";
   return fmt::format(
       R"({{"estimator":"kalman","version":{},"parameters":{},"covariance":{},"lengths":{},)"
       R"("jacobians":[{}],"rejected_in_a_row":{}}})",
-      kVersion, m.parameters ? list(m.parameters->state) : "null",
-      m.parameters ? list(m.parameters->uncertainty) : "null", lengths, jacobians,
+      kVersion, m.parameters ? json_list(m.parameters->state) : "null",
+      m.parameters ? json_list(m.parameters->uncertainty) : "null", lengths, jacobians,
       m.rejected_in_a_row);
 }
 

@@ -15,6 +15,7 @@
 
 #include "tailrace/core/rng.h"
 #include "tailrace/core/text.h"
+#include "tune/json_numbers.h"
 
 namespace tailrace::tune {
 namespace {
@@ -75,8 +76,8 @@ std::string values_json(const std::optional<queueing::IterationModel>& values) {
   if (!values) return "null";
   return fmt::format(
       "{{\"alpha_ms\":{},\"beta_ms\":{},\"gamma_ms\":{},\"knee_tokens\":{},\"per_request_ms\":{}}}",
-      values->alpha_ms, values->beta_ms, values->gamma_ms, values->knee_tokens,
-      values->per_request_ms);
+      values->alpha_ms, values->beta_ms, values->gamma_ms, json_number(values->knee_tokens),
+      json_number(values->per_request_ms));
 }
 
 Result<queueing::IterationModel> values_of(const dom::object& object) {
@@ -250,8 +251,8 @@ std::string ParameterStore::save() const {
         "{}\n{{\"model\":{},\"accelerator\":{},\"configuration\":{},\"seen_s\":{},"
         "\"identified\":{},\"values\":{},\"estimator\":\"{}\",\"state\":{}}}",
         first ? "" : ",", quoted_json(key.model), quoted_json(key.accelerator),
-        quoted_json(key.configuration), entry.seen_s, entry.identified, values_json(entry.values),
-        to_string(entry.kind), quoted_json(entry.state));
+        quoted_json(key.configuration), json_number(entry.seen_s), entry.identified,
+        values_json(entry.values), to_string(entry.kind), quoted_json(entry.state));
     first = false;
   }
   return out + "\n]}\n";

@@ -1,7 +1,6 @@
 #include "tune/windowed_state.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <simdjson.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cmath>
 
 #include "tailrace/core/text.h"
+#include "tune/json_numbers.h"
 
 namespace tailrace::tune {
 namespace {
@@ -108,12 +108,8 @@ struct Reader {
   }
 };
 
-std::string list(std::span<const double> numbers) {
-  return fmt::format("[{}]", fmt::join(numbers, ","));
-}
-
 std::string maybe(const std::optional<double>& value) {
-  return value ? fmt::format("{}", *value) : "null";
+  return value ? fmt::format("{}", json_number(*value)) : "null";
 }
 
 Numbers numbers_of(const queueing::Workload& w) {
@@ -157,7 +153,7 @@ bool sane(const Row& row, std::int64_t cycle) {
 
 std::string rows_json(std::span<const Row> rows) {
   std::string out;
-  for (const Row& row : rows) out += (out.empty() ? "" : ",") + list(numbers_of(row));
+  for (const Row& row : rows) out += (out.empty() ? "" : ",") + json_list(numbers_of(row));
   return "[" + out + "]";
 }
 
@@ -183,10 +179,10 @@ std::vector<Row> rows_from(Reader& read, const dom::object& root, std::string_vi
 std::string estimate_json(const ParameterEstimate& e) {
   std::string values = "null", covariance = "null";
   if (e.values) {
-    values = list(std::array{e.values->alpha_ms, e.values->beta_ms, e.values->gamma_ms,
-                             e.values->knee_tokens});
+    values = json_list(std::array{e.values->alpha_ms, e.values->beta_ms, e.values->gamma_ms,
+                                  e.values->knee_tokens});
   }
-  if (e.covariance) covariance = list(*e.covariance);
+  if (e.covariance) covariance = json_list(*e.covariance);
   return fmt::format(
       R"({{"values":{},"covariance":{},"condition":{},"identified":{},"rate":{},"rate_low":{},)"
       R"("rate_high":{},"holdout_error":{}}})",
@@ -229,7 +225,8 @@ std::string pods_json(const WindowedState& s) {
   for (const auto& [pod, report] : s.pods) {
     // Hashes need all 64 bits, which a JSON number does not promise.
     out += fmt::format(R"({}["{:x}","{:x}",{},{},{}])", out.empty() ? "" : ",", pod,
-                       report.fingerprint, report.cycle, report.time_s, report.waiting);
+                       report.fingerprint, report.cycle, json_number(report.time_s),
+                       json_number(report.waiting));
   }
   return "[" + out + "]";
 }
@@ -275,7 +272,11 @@ void read_pods(Reader& read, const dom::object& root, WindowedState& s) {
 std::vector<PriorTerm> prior_from(Reader& read, const dom::object& root) {
   std::vector<PriorTerm> out;
   for (const Numbers& n : read.table(root, "prior", kTermNumbers, kPriorTermsMax)) {
-    if (!(n[4] > 0 && n[5] >= n[4]) || n[6] < 0) read.complain("prior", "out of range");
+    // Narrower or wider than any that the estimator makes, weights would leave the numbers.
+    const bool spread = n[4] >= 1e-6 && n[5] >= n[4] && n[5] <= 1e6 && n[6] >= 0 && n[6] <= 1e6;
+    const bool place =
+        std::all_of(n.begin(), n.begin() + 4, [](double x) { return std::abs(x) <= 1e3; });
+    if (!spread || !place) read.complain("prior", "out of range");
     out.push_back({{n[0], n[1], n[2]}, n[3], n[4], n[5], n[6]});
   }
   return out;
@@ -284,9 +285,9 @@ std::vector<PriorTerm> prior_from(Reader& read, const dom::object& root) {
 std::string prior_json(const std::vector<PriorTerm>& prior) {
   std::string out;
   for (const PriorTerm& t : prior) {
-    out +=
-        (out.empty() ? "" : ",") + list(std::array{t.direction[0], t.direction[1], t.direction[2],
-                                                   t.mean, t.sigma, t.sigma_reported, t.freedom});
+    out += (out.empty() ? "" : ",") +
+           json_list(std::array{t.direction[0], t.direction[1], t.direction[2], t.mean, t.sigma,
+                                t.sigma_reported, t.freedom});
   }
   return "[" + out + "]";
 }
@@ -295,15 +296,16 @@ std::string prior_json(const std::vector<PriorTerm>& prior) {
 
 std::string to_json(const WindowedState& s) {
   std::string parameters = "null", latest = "null";
-  if (s.parameters) parameters = list({s.parameters->data(), 3});
-  if (s.latest) latest = list(numbers_of(*s.latest));
+  if (s.parameters) parameters = json_list({s.parameters->data(), 3});
+  if (s.latest) latest = json_list(numbers_of(*s.latest));
   return fmt::format(
       R"({{"estimator":"windowed","version":{},"cycle":{},"parameters":{},"covariance":{},)"
       R"("scales":{},"rows":{},"rejected":{},"rejections":{},"direction":{},"prior":{},)"
       R"("learnt":{},"holdout":[{},{}],"latest":{},"pods":{},"estimate":{}}})",
-      kVersion, s.cycle, parameters, list({s.covariance.data(), 9}), list(s.scales),
+      kVersion, s.cycle, parameters, json_list({s.covariance.data(), 9}), json_list(s.scales),
       rows_json(s.rows), rows_json(s.rejected), s.rejections, s.direction, prior_json(s.prior),
-      s.learnt, s.holdout_sum, s.holdout_weight, latest, pods_json(s), estimate_json(s.estimate));
+      s.learnt, json_number(s.holdout_sum), json_number(s.holdout_weight), latest, pods_json(s),
+      estimate_json(s.estimate));
 }
 
 Result<WindowedState> windowed_state_from_json(std::string_view document) {

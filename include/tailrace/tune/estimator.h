@@ -25,7 +25,7 @@ Result<EstimatorKind> parse_estimator(std::string_view text);
 /// What another variant of the same model has taught: a guess for this one.
 struct PriorParameters {
   queueing::IterationModel values;  ///< alpha, beta and gamma above 0
-  double log_sd = 1;                ///< of each parameter's logarithm, > 0
+  double log_sd = 1;                ///< of each parameter's logarithm, from 1e-6 to 100
 };
 
 /// What is known of the variant without learning.
