@@ -66,7 +66,7 @@ void check(const Sizing& s, const ServiceModel& model, const Workload& workload,
   check(s.achieved);
   TAILRACE_CHECK(!s.reason.empty());
   TAILRACE_CHECK(s.reachable || s.rate_per_s == 0);
-  // A looser target takes no less. Percentiles of laws with two modes may step down once.
+  // A looser target takes no less. Percentiles of a law with two modes may step down once.
   if (targets.statistic != Statistic::kMean) return;
   Targets looser = targets;
   looser.ttft_ms *= 2, looser.itl_ms *= 2, looser.e2e_ms *= 2;

@@ -156,7 +156,8 @@ double worth(const Row& row) {
 }
 
 queueing::Workload mix(const queueing::Workload& a, const queueing::Workload& b, double share) {
-  const auto at = [&](double x, double y) { return x + share * (y - x); };
+  // As a sum of parts: x + share · (y − x) would lose a small y beside an x of little share.
+  const auto at = [&](double x, double y) { return (1 - share) * x + share * y; };
   return {.rate_per_s = at(a.rate_per_s, b.rate_per_s),
           .input_mean = at(a.input_mean, b.input_mean),
           .input_second_moment = at(a.input_second_moment, b.input_second_moment),
