@@ -116,7 +116,7 @@ Variant any_variant(fuzz::InputBytes& in, int index) {
   if (in.flag()) v.gpus_per_replica = static_cast<int>(in.whole(4));
   if (in.flag()) v.role = in.one_of(kRoles);
   if (in.flag()) v.limits.max_num_seqs = in.whole(64);
-  if (in.flag()) v.limits.max_batched_tokens = 100 * (in.whole(100) % 1'000'000'000);
+  if (in.flag()) v.limits.max_batched_tokens = in.whole(8'192);
   if (in.flag()) v.limits.kv_tokens = in.whole(100'000'000);
   if (in.flag()) v.limits.max_queue = in.whole(100);
   if (in.flag()) v.knee_tokens = in.number(200);

@@ -100,7 +100,7 @@ class InputBytes {
                                                 std::numeric_limits<std::int64_t>::min()};
     const int family = byte();
     if (family >= 200) return one_of(kAwkward);
-    return family % (2 * usual + 1);
+    return (256 * family + byte()) % (2 * usual + 1);
   }
 
  private:

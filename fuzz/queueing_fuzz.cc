@@ -26,7 +26,7 @@ ServiceModel any_model(fuzz::InputBytes& in) {
   if (in.flag()) m.iteration.knee_tokens = in.number(300);
   if (in.flag()) m.iteration.per_request_ms = in.number(0.01);
   if (in.flag()) m.limits.max_num_seqs = in.whole(64);
-  if (in.flag()) m.limits.max_batched_tokens = in.whole(100) * 100;
+  if (in.flag()) m.limits.max_batched_tokens = in.whole(8'192);
   if (in.flag()) m.limits.kv_tokens = static_cast<std::int64_t>(in.between(1, 1e12));
   if (in.flag()) m.limits.max_queue = in.whole(100);
   return m;

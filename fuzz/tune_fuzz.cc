@@ -47,7 +47,7 @@ TuneConfig any_config(fuzz::InputBytes& in) {
   config.observation_mode = in.one_of(kModes);
   if (in.flag()) config.iterations = queueing::Iterations::kOutputPlusOne;
   if (in.flag()) config.limits.max_num_seqs = in.whole(64);
-  if (in.flag()) config.limits.max_batched_tokens = in.whole(100) * 100;
+  if (in.flag()) config.limits.max_batched_tokens = in.whole(8'192);
   if (in.flag()) config.limits.kv_tokens = static_cast<std::int64_t>(in.between(1, 1e12));
   if (in.flag()) config.limits.max_queue = in.whole(100);
   if (in.flag()) config.knee_tokens = in.number(300);

@@ -104,7 +104,8 @@ class Counts {
       p *= (mean + count * spread) / ((1 + spread) * (count + 1));
     }
   }
-  std::span<const Node> nodes() const { return std::span(nodes_).first(size_); }
+  std::span<const Node> nodes() const& { return std::span(nodes_).first(size_); }
+  std::span<const Node> nodes() && = delete;  // a loop over them would outlive them
 
  private:
   static constexpr std::size_t kMost = 14;
