@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tailrace/queueing/service_model.h"
+#include "tailrace/queueing/sizing.h"
 
 namespace tailrace::queueing {
 namespace {
@@ -218,6 +218,15 @@ TEST(Corrected, SteadyIterationsSpreadFirstTokensOverOneOfThem) {
   EXPECT_NEAR(out.ttft_percentiles_ms->p90, 38, 0.01);
   EXPECT_NEAR(out.ttft_percentiles_ms->p99, 39.8, 0.01);
   EXPECT_NEAR(out.itl_percentiles_ms->p99, 20, 0.01);
+}
+
+TEST(Corrected, APromptOfNextToNoTokensIsNone) {
+  ServiceModel bounded = model(kH100, 256);
+  bounded.limits.max_batched_tokens = 100;
+  const Workload none = Workload::of(0.5, 0, 1000), hardly = Workload::of(0.5, 1e-309, 1000);
+  EXPECT_NEAR(*at(bounded, hardly).ttft_ms, *at(bounded, none).ttft_ms, 1e-9);
+  const auto sized = size(bounded, hardly, {.ttft_ms = 100});
+  EXPECT_TRUE(sized && std::isfinite(*sized->achieved.ttft_ms));
 }
 
 TEST(Corrected, AnswersOfOneTokenHaveNoGaps) {

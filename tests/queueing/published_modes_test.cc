@@ -72,6 +72,15 @@ TEST(PublishedModes, ClosedFormAgreesToTwelveDigits) {
   }
 }
 
+TEST(PublishedModes, ParametersOfMinusZeroAreZero) {
+  ServiceModel model;
+  model.mode = Mode::kClosedForm;
+  model.iteration = {.alpha_ms = 5, .beta_ms = -0.0, .gamma_ms = -0.0};
+  const auto out = latency(model, Workload::of(1, 100, 10));
+  ASSERT_TRUE(out.has_value());
+  EXPECT_GT(out->max_rate_per_s, 0);
+}
+
 TEST(PublishedModes, ChainAgreesToTenDigits) {
   for (const Row& row : golden_rows()) {
     const Latency found = latency(model_of(row, Mode::kChain), workload_of(row)).value();

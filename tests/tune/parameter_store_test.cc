@@ -190,6 +190,16 @@ TEST(ParameterStore, FingerprintTellsSettingsApartAndKnowsNoOrder) {
   EXPECT_NE(fingerprint({{"image", "v1"}}), fingerprint({{"image", "v2"}}));
 }
 
+TEST(ParameterStore, AMinusZeroIsSavedAsItIsReadAgain) {
+  ParameterStore store;
+  auto values = kLearnt;
+  values.knee_tokens = -0.0;
+  ASSERT_TRUE(store.put(kKey, EstimatorKind::kWindowed, Fixed("{}", values), 0));
+  ParameterStore other;
+  ASSERT_TRUE(other.restore(store.save()));
+  EXPECT_EQ(other.save(), store.save());
+}
+
 TEST(ParameterStore, SameContentIsSameBytes) {
   ParameterStore one, two;
   for (const char* model : {"a", "b", "c"}) {

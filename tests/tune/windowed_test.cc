@@ -387,5 +387,30 @@ TEST(ChiSquareQuantile, MatchesTheTables) {
   EXPECT_NEAR(chi_square_quantile(0.95, 3), 7.815, 5e-4);
 }
 
+TEST(Windowed, RefusesAPriorWithoutWidthOrWithoutEnd) {
+  for (const double log_sd : {5e-324, 1e-7, 101.0, 1e308}) {
+    TuneConfig config;
+    config.prior = PriorParameters{.values = kQwen, .log_sd = log_sd};
+    EXPECT_FALSE(make_estimator(config)) << log_sd;
+  }
+}
+
+TEST(Windowed, AReportOfNextToNoTrafficDoesNotSpoilTheLengthsOfTheOthers) {
+  TuneConfig config;
+  const auto estimator = make_estimator(config).value();
+  std::vector<Observation> cycle(2);
+  for (auto& pod : cycle) {
+    pod.ttft_ms = 60;
+    pod.itl_ms = 12;
+  }
+  cycle[0].pod = "a", cycle[0].rate_per_s = 1e-16;
+  cycle[0].input_tokens = 1e9, cycle[0].output_tokens = 1e9;
+  cycle[1].pod = "b", cycle[1].rate_per_s = 3;
+  cycle[1].input_tokens = 512, cycle[1].output_tokens = 20;
+  estimator->update(cycle);
+  const auto other = make_estimator(config).value();
+  EXPECT_TRUE(other->restore(estimator->save()));
+}
+
 }  // namespace
 }  // namespace tailrace::tune
