@@ -93,7 +93,8 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
   const Occupancy occupied =
       occupancy(decoding + lambda * t, lambda * spread.n_var, limit.slots, share);
   double t_var = lambda * spread.t_var;
-  const double bursts_var = lambda * t * (prefill * prefill + at.slopes.prefill_var) /
+  const double bursts_var = lambda * t *
+                            (prefill * prefill + at.slopes.prefill_var + at.slopes.bend_var) /
                             (1 - std::min(0.999, lambda * lambda * prefill * prefill));
   const double slow_var = std::max(0.0, t_var - bursts_var);
 
@@ -111,6 +112,7 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
   // The iteration that computes its prompt: as many others, and more of them where the iteration
   // that it met was long. One of the slots is its own.
   double own = t - (t - alpha) / limit.slots + lambda * spread.next_cov / t + prefill;
+  own += at.slopes.bend * lambda * t_var * (1 / t + lambda / 2);
 
   LatencyLaw law;
   if (const auto budget = static_cast<double>(model.limits.max_batched_tokens);

@@ -28,7 +28,7 @@ Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate)
   const double go_on = 1 - 1 / work.iterations;
   const double k = at.iteration;
   const double n = work.iterations * k;
-  const double burst = k * at.slopes.prefill_var;
+  const double burst = k * (at.slopes.prefill_var + at.slopes.bend_var);
   std::array<std::array<double, 4>, 3> a{
       {{1 - rate * rate * p * p, -rate * rate * w * w, -2 * rate * rate * p * w,
         k + rate * rate * burst},

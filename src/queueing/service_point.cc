@@ -42,6 +42,31 @@ KneeGap knee_gap(double knee, const RequestWork& work, double decoding, double p
   return out;
 }
 
+/// What a slope leaves out at a point: the more prompts, the fewer of their tokens are free.
+void bend(const IterationModel& m, const RequestWork& work, double decoding, double prefills,
+          const Overdispersion& over, Slopes& slopes) {
+  const double each = m.gamma_ms * work.touched + m.per_request_ms;
+  double mean = 0, square = 0;
+  over_prompts(prefills, over.prefills, [&](double share, double prompts, double prompts_var) {
+    const auto short_of = [&](double count) {
+      const double sd = std::sqrt(decoding * (1 + over.decodes) + count * work.prefill_var +
+                                  prompts_var * work.prefill * work.prefill);
+      return shortfall(m.knee_tokens - decoding - count * work.prefill, sd).mean;
+    };
+    const double none = short_of(prompts), one = short_of(prompts + 1);
+    slopes.bend += share * m.beta_ms * (short_of(prompts + 2) - 2 * one + none);
+    const double added = each * prompts + m.beta_ms * (prompts * work.prefill + none);
+    const double slope = each + m.beta_ms * (work.prefill + one - none);
+    mean += share * added;
+    square += share * (added * added + slope * slope * prompts_var);
+  });
+  const double straight = (1 + over.prefills) * slopes.prefill * slopes.prefill;
+  slopes.bend = std::max(0.0, slopes.bend);
+  if (prefills > 0) {
+    slopes.bend_var = std::max(0.0, (square - mean * mean) / prefills - straight);
+  }
+}
+
 }  // namespace
 
 RequestWork work_of(const ServiceModel& model, const Workload& w) {
@@ -119,6 +144,7 @@ OperatingPoint operating_point(const IterationModel& m, const RequestWork& work,
     if (settled) break;
   }
   out.iteration = t;
+  bend(m, work, rate * work.decodes * t, rate * t, over, out.slopes);
   return out;
 }
 

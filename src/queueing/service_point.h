@@ -32,6 +32,9 @@ struct Slopes {
   double prefill = 0;      ///< of a request that computes its prompt
   double prefill_var = 0;  ///< its variance over requests
   double decode = 0;       ///< of a request that decodes
+  /// Beyond a knee prompts add more to each other: by how much one more raises `prefill`, and what
+  /// that adds to an iteration's variance, per prompt.
+  double bend = 0, bend_var = 0;
 };
 
 /// The iterations of an engine without limits to its batch, at a rate that it can serve.
