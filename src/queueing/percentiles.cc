@@ -269,15 +269,25 @@ class FirstToken {
       sized({1, 0, 0, 1}, 1 + others, others_var);
       return;
     }
-    // Those before it are as many as those behind it, on average.
-    const double earlier = others / 2;
-    const double mean = earlier + 1;
     const double tokens = law_.prompt_tokens;
-    const double var = mean * law_.traffic.tokens_var + others_var / 4 * tokens * tokens;
-    const double line = iterations_of(mean * tokens, var, law_.left, law_.left_var);
-    const double whole = std::floor(line);
-    chunked(whole, others, others_var, 0, 1 - (line - whole));
-    chunked(whole + 1, others, others_var, 0, line - whole);
+    const auto iterations = [&](double prompts, double prompts_var) {
+      const double var = prompts * law_.traffic.tokens_var + prompts_var * tokens * tokens;
+      return iterations_of(prompts * tokens, var, law_.left, law_.left_var);
+    };
+    if (iterations(others + 1, others_var) < 1 + 1e-3) {
+      chunked(1, others, 0, others_var, 0, 1);
+      return;
+    }
+    // It may be the first or the last of those who came with it.
+    const double places = others_var > 0 ? 3 : others + 1;
+    for (double place = 0.5; place < places; ++place) {
+      const double before = others_var > 0 ? others * place / places : place - 0.5;
+      const double part = before / std::max(1.0, others);
+      const double line = iterations(before + 1, others_var * part * part);
+      const double whole = std::floor(line);
+      chunked(whole, others, before, others_var, 0, (1 - (line - whole)) / places);
+      chunked(whole + 1, others, before, others_var, 0, (line - whole) / places);
+    }
   }
 
   void after_backlog(const Place& place, double weight) {
@@ -288,25 +298,27 @@ class FirstToken {
     for (const Node& node : kExponential) {
       const double ahead = node.value * backlog;
       const double chunks = std::max(1.0, (ahead + others / 2 + 1) * tokens / law_.left + 0.5);
-      chunked(chunks, others, others, ahead, node.weight);
+      chunked(chunks, others, others / 2, others, ahead, node.weight);
     }
     for (std::size_t k = begins_[kFew]; k < size_; ++k) add(own_[k], place, weight);
   }
 
   /// In `chunks` iterations, of which the last one is filled by those who come meanwhile.
-  void chunked(double chunks, double others, double others_var, double backlog, double weight) {
+  void chunked(double chunks, double others, double before, double others_var, double backlog,
+               double weight) {
     if (weight < 1e-5) return;
     if (chunks <= 1) {
       sized({1, 0, 0, weight}, std::min(1 + backlog + others, limit(chunks)), others_var);
       return;
     }
-    const double ahead = backlog + others / 2;
+    const double ahead = backlog + before;
+    const double behind = others - before;
     const double room = std::max(0.0, limit(chunks) - ahead - 1);
     const double mean = (chunks - 1) * law_.traffic.per_full;
     const double none = std::exp(-mean);
     const double some = mean / std::max(1e-12, 1 - none);
-    sized({chunks, 0, 0, weight * none}, 1 + ahead + std::min(others / 2, room), others_var);
-    sized({chunks, 0, 0, weight * (1 - none)}, 1 + ahead + std::min(others / 2 + some, room),
+    sized({chunks, 0, 0, weight * none}, 1 + ahead + std::min(behind, room), others_var);
+    sized({chunks, 0, 0, weight * (1 - none)}, 1 + ahead + std::min(behind + some, room),
           others_var + std::max(0.0, some * (1 + mean - some)));
   }
 
@@ -332,12 +344,14 @@ class FirstToken {
     const double log_sd = std::sqrt(std::log1p(both));
     const double narrower = 1 / std::sqrt(1 + nodes.cell * nodes.cell / 12);
     const double cell_var = std::pow(nodes.cell * narrower * log_sd, 2) / 12;
+    at.added = sum * std::exp(log_sd * (nodes.at.front().value * narrower - log_sd / 2));
+    const double step = std::exp(log_sd * nodes.cell * narrower);
     for (const Node& size : nodes.at) {
       if (size_ == own_.size()) return;
-      at.added = sum * std::exp(log_sd * (size.value * narrower - log_sd / 2));
       at.added_var = cell_var * at.added * at.added;
       at.weight = weight * size.weight;
       own_[size_++] = at;
+      at.added *= step;
     }
   }
 
