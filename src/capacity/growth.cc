@@ -43,6 +43,7 @@ std::optional<std::size_t> cheapest(const Plan& plan, const Pool& pool, const Gp
 
 std::int64_t grow(Plan& plan, double share, GpuLimits* limits) {
   std::vector<double> wants;
+  wants.reserve(plan.pools.size());
   for (const Pool& pool : plan.pools) wants.push_back(pool.remaining * share);
   std::int64_t added = 0;
   for (;;) {

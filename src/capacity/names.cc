@@ -47,7 +47,7 @@ std::string targets_text(const queueing::Targets& targets) {
 }
 
 std::string limit_text(const queueing::Sizing& sizing) {
-  const std::string limit(to_string(sizing.limit));
+  std::string limit(to_string(sizing.limit));
   if (sizing.limit != queueing::SizingLimit::kStability) return limit;
   return fmt::format("{} ({})", limit, to_string(sizing.achieved.binding));
 }

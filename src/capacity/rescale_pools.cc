@@ -54,6 +54,7 @@ Member member_of(Plan& plan, ShrinkRule rule) {
     shrink(member.wanted, rule);
   }
   std::vector<std::int64_t> floors;
+  floors.reserve(plan.start.size());
   for (std::size_t i = 0; i < plan.start.size(); ++i) floors.push_back(plan.min(i));
   member.used = gpus_of(plan, plan.start);
   member.wants = gpus_of(plan, member.wanted.target);
@@ -114,6 +115,7 @@ void fill(Plan& plan, const std::string& accelerator, std::int64_t share, std::i
 void settle(std::vector<Member>& members, const std::string& accelerator, std::int64_t budget,
             GpuLimits& limits) {
   std::vector<RescaleClaim> claims;
+  claims.reserve(members.size());
   for (const Member& m : members) {
     claims.push_back({.id = m.plan->model->key.text(),
                       .priority = m.plan->model->priority,
