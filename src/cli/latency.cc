@@ -54,7 +54,9 @@ void print_json(const Answer& a) {
 }
 
 void print_table(const Answer& a) {
-  if (!a.latency.stable) {
+  if (!a.latency.stable && a.latency.max_rate_per_s == 0) {
+    fmt::print("not stable: a request of these lengths does not fit into memory for context\n");
+  } else if (!a.latency.stable) {
     fmt::print("not stable: {:.6g} requests/s are more than one replica serves; its queue grows\n",
                a.service.workload.rate_per_s);
   }

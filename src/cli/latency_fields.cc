@@ -30,6 +30,10 @@ void print_time(std::string_view name, const std::optional<double>& mean,
 
 }  // namespace
 
+std::string rate_figure(double per_s) {
+  return per_s > 0 && per_s < 1 ? fmt::format("{:.4g}", per_s) : fmt::format("{:.3f}", per_s);
+}
+
 void add_latency_fields(JsonObject& document, const queueing::Latency& at, queueing::Mode mode) {
   document.add("stable", at.stable)
       .add("delta_ms", at.delta_ms)
@@ -62,8 +66,8 @@ void print_latency_rows(const queueing::Latency& at) {
   print_time("iteration", at.iteration_ms, {}, "ms, mean");
   print_time("concurrency", at.concurrency, {}, "requests in the batch, mean");
   fmt::print("{:<12}{:>12.3f}  {}\n", "rho", at.rho, "share of the replica's time that work takes");
-  fmt::print("{:<12}{:>12.3f}  requests/s at most, which {} sets\n", "max rate", at.max_rate_per_s,
-             to_string(at.binding));
+  fmt::print("{:<12}{:>12}  requests/s at most, which {} sets\n", "max rate",
+             rate_figure(at.max_rate_per_s), to_string(at.binding));
 }
 
 std::string doubt(const queueing::Latency& at) {

@@ -1,6 +1,8 @@
 // How does one point of the service model look in a document and in a table?
 #pragma once
 
+#include <string>
+
 #include "cli/json_object.h"
 #include "tailrace/queueing/service_model.h"
 
@@ -8,6 +10,9 @@ namespace tailrace::cli {
 
 /// Times, load and where they come from; percentiles in the corrected mode.
 void add_latency_fields(JsonObject& document, const queueing::Latency& at, queueing::Mode mode);
+
+/// Digits that a small rate keeps too.
+std::string rate_figure(double per_s);
 
 /// The same for people, a line each.
 void print_latency_rows(const queueing::Latency& at);

@@ -181,7 +181,7 @@ void print_table(const Answer& a) {
     fmt::print("{:<12}{:>12}  for {:.6g} requests/s\n", "replicas", *a.replicas, *a.arrival);
   }
   if (s.reachable) {
-    fmt::print("{:<12}{:>12.3f}  requests/s per replica\n", "rate", s.rate_per_s);
+    fmt::print("{:<12}{:>12}  requests/s per replica\n", "rate", rate_figure(s.rate_per_s));
     fmt::print("{:<12}{:>12}  {}\n", "binding", to_string(s.limit), s.reason);
     fmt::print("\nat that rate\n");
   } else {

@@ -70,8 +70,10 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
   Latency out;
   out.max_rate_per_s = limit.per_ms * 1e3;
   out.binding = limit.binding;
-  const double share = lambda / limit.per_ms;
-  const double full_iteration = std::max(alpha, limit.slots / work.iterations / limit.per_ms);
+  const bool fits = limit.per_ms > 0;
+  const double share = fits ? lambda / limit.per_ms : 1;
+  const double full_iteration =
+      fits ? std::max(alpha, limit.slots / work.iterations / limit.per_ms) : alpha;
   OperatingPoint at =
       operating_point(iteration, work, share < 1 ? lambda : 0, {}, alpha, full_iteration);
   out.delta_ms = (at.slopes.prefill + work.decodes * at.slopes.decode) / work.iterations;

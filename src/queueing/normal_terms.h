@@ -19,6 +19,33 @@ inline Shortfall shortfall(double mean, double sd) {
   return {mean * share + sd * 0.3989422804014327 * std::exp(-0.5 * z * z), share};
 }
 
+/// Of a log-normal s with this third central moment, mirrored where that is negative and shifted to
+/// its mean. Sums of positive lengths never fall below zero as a normal would.
+inline Shortfall shortfall(double mean, double sd, double third) {
+  constexpr double kLeastSkew = 1e-3;
+  const double skew = sd > 0 ? third / (sd * sd * sd) : 0;
+  if (!(std::abs(skew) > kLeastSkew)) return shortfall(mean, sd);
+  // The coefficient of variation c of a log-normal whose skewness, c^3 + 3c, is this one.
+  const double cv = 2 * std::sinh(std::asinh(std::abs(skew) / 2) / 3);
+  const double scale = sd / cv;
+  const bool mirrored = skew < 0;
+  const double edge = mirrored ? scale + mean : scale - mean;  // where s is 0
+  if (edge <= 0) return mirrored ? Shortfall{} : Shortfall{mean, 1};
+  const double log_sd = std::sqrt(std::log1p(cv * cv));
+  const double z = std::log(edge / scale) / log_sd + 0.5 * log_sd;
+  const auto below = [](double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); };
+  if (mirrored) {
+    return {std::max(0.0, edge * below(z) - scale * below(z - log_sd)), below(z)};
+  }
+  return {std::max(0.0, scale * below(log_sd - z) - edge * below(-z)), below(-z)};
+}
+
+/// The third central moment of a log-normal length.
+inline double third_moment(double mean, double variance) {
+  if (!(mean > 0)) return 0;
+  return variance * variance / mean * (3 + variance / (mean * mean));
+}
+
 /// Calls add(share, prompts, variance of their number) for a number of prompts with variance mean ·
 /// (1 + spread), Poisson where spread is 0: small ones one by one, more of them together.
 template <typename Add>

@@ -130,9 +130,17 @@ class Shape {
     return std::min(std::max(law_.full_iteration, law_.iteration),
                     least_ + gamma_at(law_.iteration - least_, law_.slow_var, z));
   }
-  double least() const { return least_; }
   /// Of prompts' number in an iteration: variance over mean, less 1.
   double spread() const { return spread_; }
+  /// The same, as those who decode meet it: in proportion to what it takes beyond the least. A
+  /// gamma weighted by its value is one shifted by its scale, which is what one request adds: who
+  /// decodes alone meets himself.
+  double decoding_level(double z) const {
+    const double above = law_.iteration - least_;
+    const double one = above > 0 ? law_.slow_var / above : 0;
+    return std::min(std::max(law_.full_iteration, law_.iteration),
+                    least_ + gamma_at(above + one, law_.slow_var, z));
+  }
   Counts prompts(double level) const { return {law_.rate_per_ms * level, spread_}; }
   /// Without prompts, at a level where `prompts` come.
   double base(double level, const Counts& prompts) const {
@@ -378,19 +386,17 @@ class FirstToken {
 
 void add_gaps(const LatencyLaw& law, const Shape& shape, UniformMixture& out) {
   for (const Node& z : kNormal) {
-    const double level = shape.level(z.value);
+    const double level = shape.decoding_level(z.value);
     const Counts counts = shape.prompts(level);
     const double base = shape.base(level, counts);
-    const double width = shape.level(z.value + kCell / 2) - shape.level(z.value - kCell / 2);
+    const double width =
+        shape.decoding_level(z.value + kCell / 2) - shape.decoding_level(z.value - kCell / 2);
     const double low = std::max(law.alpha, base - width / 2);
     const double across = 2 * (base - low);
-    // Who decodes is in proportion to what iterations take beyond the least.
-    const double scale = std::max(law.iteration - shape.least(), 1e-9 * law.iteration);
-    const double weight = z.weight * std::max(level - shape.least(), 1e-9 * level) / scale;
     if (law.left > 0 && law.line.alone > 1.05) {
       const double busy = std::min(1.0, law.rate_per_ms * level * law.prompt_tokens / law.left);
-      out.add(low, across, weight * (1 - busy));
-      out.add(low + shape.added(law.left / law.prompt_tokens), across, weight * busy);
+      out.add(low, across, z.weight * (1 - busy));
+      out.add(low + shape.added(law.left / law.prompt_tokens), across, z.weight * busy);
       continue;
     }
     for (const Node& k : counts.nodes()) {
@@ -398,7 +404,7 @@ void add_gaps(const LatencyLaw& law, const Shape& shape, UniformMixture& out) {
       const double wide = std::sqrt(across * across + blur * blur);
       const double middle = base + shape.within_limits(k.value);
       const double begin = std::max(low, middle - wide / 2);
-      out.add(begin, 2 * (middle - begin), weight * k.weight);
+      out.add(begin, 2 * (middle - begin), z.weight * k.weight);
     }
   }
 }

@@ -31,9 +31,10 @@ KneeGap knee_gap(double knee, const RequestWork& work, double decoding, double p
     const double sd = std::sqrt(decoding * (1 + over.decodes) + prompts * work.prefill_var +
                                 prompts_var * work.prefill * work.prefill);
     const double more_sd = std::sqrt(sd * sd + work.prefill_var);
+    const double third = -third_moment(work.prefill, work.prefill_var);
     const double room = knee - decoding - prompts * work.prefill;
-    const Shortfall now = shortfall(room, sd);
-    const Shortfall more = shortfall(room - work.prefill, more_sd);
+    const Shortfall now = shortfall(room, sd, prompts * third);
+    const Shortfall more = shortfall(room - work.prefill, more_sd, (prompts + 1) * third);
     out.now.mean += share * now.mean;
     out.now.share += share * now.share;
     out.with_one_more.mean += share * more.mean;
@@ -155,6 +156,11 @@ RateLimit rate_limit(const IterationModel& m, const ServiceLimits& limits,
     return requests / iteration_ms(m, work, requests * work.decodes, requests, {});
   };
   RateLimit out;
+  if (limits.kv_tokens > 0 &&
+      static_cast<double>(limits.kv_tokens) < work.touched + work.iterations) {
+    out.binding = Binding::kKvTokens;  // not even one of mean length fits, so none ends
+    return out;
+  }
   out.binding = Binding::kSequences;
   out.slots = static_cast<double>(limits.max_num_seqs);
   out.per_ms = rate_at(out.slots / work.iterations);

@@ -55,7 +55,7 @@ double iteration_ms(const IterationModel& model, const RequestWork& work, double
 
 /// Largest rate, and what sets it.
 struct RateLimit {
-  double per_ms = 0;
+  double per_ms = 0;  ///< 0: a request of mean lengths does not fit into memory
   Binding binding = Binding::kNone;
   double slots = 0;          ///< sequences in the batch when it is full, by count or by memory
   double budget_per_ms = 0;  ///< what the token budget alone would set; 0: it has none

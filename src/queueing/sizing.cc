@@ -107,6 +107,14 @@ std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets,
                            to_string(sizing.achieved.out_of_range));
 }
 
+/// Why not even an idle replica serves one request.
+std::string why_none_fits(const ServiceLimits& limits, const Workload& w) {
+  return fmt::format(
+      "no request ever ends: its {:.6g} prompt and {:.6g} answer tokens exceed the {} tokens of "
+      "context that fit in memory (kv_tokens); it takes more memory or shorter requests",
+      w.input_mean, w.output_mean, limits.kv_tokens);
+}
+
 /// Each target alone, then the tightest of them, by the formula.
 Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statistic statistic) {
   Sizing out;
@@ -172,6 +180,13 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
   if (!wanted) return fail(wanted.error());
 
   RateSearch search(model, idle, targets.statistic);
+  if (const Latency& at = search.at(0); !at.stable && at.binding == Binding::kKvTokens) {
+    Sizing none;
+    none.limit = SizingLimit::kStability;
+    none.achieved = at;
+    none.reason = why_none_fits(model.limits, idle);
+    return none;
+  }
   Sizing out = by_formula(search, *wanted, targets.statistic);
   if (!out.reachable) return out;
   if (model.oracle && out.achieved.out_of_range != OutOfRange::kNone) {

@@ -136,6 +136,48 @@ TEST(Corrected, HeavyTailsCostCapacity) {
   EXPECT_LT(tailed, 0.85 * fixed);
 }
 
+TEST(Corrected, AKneeIsFilledByMostPromptsOfRandomSize) {
+  // 15,400 requests of the emulated engine, prompts log-normal with a
+  // coefficient of variation of 1, answers exponential. Prompts are hardly ever shorter than the
+  // knee; normal ones of the same moments would be, one in five.
+  ServiceModel m =
+      model({.alpha_ms = 15, .beta_ms = 0.059, .gamma_ms = 4.8e-5, .knee_tokens = 256}, 256);
+  m.limits.max_batched_tokens = 0;
+  const double simulated[][3] = {{2.9623, 215.3, 25.6}, {4.1472, 295.0, 36.4}};
+  for (const auto& [rate, ttft_ms, itl_ms] : simulated) {
+    const Latency out = at(m, Workload::of(rate, 2026.6, 253.66, 1.0025, 1.0185));
+    EXPECT_NEAR(*out.ttft_ms, ttft_ms, 0.05 * ttft_ms);
+    EXPECT_NEAR(*out.itl_ms, itl_ms, 0.03 * itl_ms);
+  }
+}
+
+TEST(Corrected, GapsAtLowRatesAreThoseOfARequestThatIsAlone) {
+  ServiceModel m = model({.alpha_ms = 6.9, .beta_ms = 0.027, .gamma_ms = 1e-3}, 4);
+  Workload w = Workload::of(0, 8000, 256);
+  w.prefix_hit = 0.9;
+  const double alone = *at(m, w).itl_ms;
+  for (const double rate : {0.0, 1e-6, 1e-3, 3e-3, 0.01}) {
+    w.rate_per_s = rate;
+    const Latency out = latency_unchecked(m, w, Detail::kPercentiles);
+    ASSERT_TRUE(out.itl_percentiles_ms.has_value());
+    EXPECT_NEAR(out.itl_percentiles_ms->p50, alone, 0.03 * alone) << rate;
+    EXPECT_LT(out.itl_percentiles_ms->p99, 1.3 * alone) << rate;
+  }
+}
+
+TEST(Corrected, NoRateIsServedWhereOneRequestExceedsMemory) {
+  const Workload w = Workload::of(0, 1024, 256);
+  ServiceModel m = model(kH100, 256);
+  m.limits.kv_tokens = 1279;
+  const Latency out = at(m, w);
+  EXPECT_FALSE(out.stable);
+  EXPECT_EQ(out.max_rate_per_s, 0);
+  EXPECT_EQ(out.binding, Binding::kKvTokens);
+  EXPECT_FALSE(out.ttft_ms.has_value());
+  m.limits.kv_tokens = 1280;
+  EXPECT_TRUE(at(m, w).stable);
+}
+
 TEST(Corrected, EachLimitBindsWhereItIsTheLeast) {
   const Workload w = Workload::of(0, 2048, 512);
   ServiceModel m = model(kH100, 256);

@@ -55,6 +55,15 @@ TEST(Sizing, AnUnreachableTargetSaysByHowMuchAndWhatWouldHaveToChange) {
   }
 }
 
+TEST(Sizing, ReplicasWhoseMemoryHoldsNoRequestServeNone) {
+  ServiceModel model = llama(Mode::kCorrected);
+  model.limits.kv_tokens = 600;
+  const Sizing found = size(model, Workload::of(0, 512, 128), {.ttft_ms = 1000}).value();
+  EXPECT_FALSE(found.reachable);
+  EXPECT_EQ(found.rate_per_s, 0);
+  EXPECT_THAT(found.reason, HasSubstr("512 prompt and 128 answer tokens exceed the 600 tokens"));
+}
+
 TEST(Sizing, OfSeveralUnreachableTargetsTheWorstIsNamed) {
   const Sizing found = of(Mode::kClosedForm, {.ttft_ms = 16, .itl_ms = 0.5, .e2e_ms = 700});
   EXPECT_EQ(found.limit, SizingLimit::kItl);
