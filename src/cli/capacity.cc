@@ -60,6 +60,32 @@ Result<std::string> file_text(const char* flag, const std::string& path, std::si
   return text;
 }
 
+/// "flags:1: default.targetTTFT: …", for people who gave flags and no file.
+std::string about_flags(std::string_view message) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"targetTTFT", "--ttft"},
+      {"targetITL", "--itl"},
+      {"targetE2E", "--e2e"},
+      {"percentile", "--percentile"},
+      {"sloMultiplier", "--slo-multiplier"},
+      {"estimator", "--estimator"},
+      {"latencyModel", "--model"},
+      {"assembly", "--assembly"}};
+  constexpr std::string_view kEntry = "default.";
+  message = message.substr(0, message.find('\n'));
+  if (const auto at = message.find(kEntry); at != std::string_view::npos) {
+    message.remove_prefix(at + kEntry.size());
+  }
+  std::string out(message);
+  for (const auto& [key, flag] : kNames) {
+    for (auto at = out.find(key); at != std::string::npos; at = out.find(key, at + flag.size())) {
+      if (at > 0 && out[at - 1] == '-') continue;  // the flag's own name
+      out.replace(at, key.size(), flag);
+    }
+  }
+  return out;
+}
+
 /// The flags' settings as an entry of their own says them, so that they are checked alike.
 Result<capacity::Config> flag_settings(const Flags& flags) {
   std::string yaml;
@@ -82,7 +108,7 @@ Result<capacity::Config> flag_settings(const Flags& flags) {
   const std::vector<capacity::ConfigEntry> entries = {{"default", yaml, 0}};
   auto config = capacity::Config::of_entries(entries, "flags");
   if (config.problems().empty()) return config;
-  return bad(config.problems().front().message);
+  return bad(about_flags(config.problems().front().message));
 }
 
 Result<capacity::Config> read_config(const Flags& flags) {

@@ -60,7 +60,7 @@ void print_table(const Answer& a) {
     fmt::print("not stable: {:.6g} requests/s are more than one replica serves; its queue grows\n",
                a.service.workload.rate_per_s);
   }
-  print_latency_rows(a.latency);
+  print_latency_rows(a.latency, a.service.model.mode);
   if (const std::string why = doubt(a.latency); !why.empty()) fmt::print("note: {}\n", why);
   for (const std::string& note : a.service.assumptions) fmt::print("assumed: {}\n", note);
 }

@@ -28,6 +28,13 @@ void print_time(std::string_view name, const std::optional<double>& mean,
   fmt::print("\n");
 }
 
+/// Each mode has its own utilisation.
+std::string_view rho_text(const queueing::Latency& at, queueing::Mode mode) {
+  if (at.from_oracle) return "of the largest rate";
+  if (mode == queueing::Mode::kChain) return "of the batch's places are taken, mean";
+  return "share of the replica's time that work takes";
+}
+
 }  // namespace
 
 std::string rate_figure(double per_s) {
@@ -59,13 +66,13 @@ void add_latency_fields(JsonObject& document, const queueing::Latency& at, queue
   add_percentiles(document, "e2e", at.e2e_percentiles_ms);
 }
 
-void print_latency_rows(const queueing::Latency& at) {
+void print_latency_rows(const queueing::Latency& at, queueing::Mode mode) {
   print_time("ttft", at.ttft_ms, at.ttft_percentiles_ms, "ms to the first token, mean");
   print_time("itl", at.itl_ms, at.itl_percentiles_ms, "ms for each further token, mean");
   print_time("e2e", at.e2e_ms, at.e2e_percentiles_ms, "ms for the whole answer, mean");
   print_time("iteration", at.iteration_ms, {}, "ms, mean");
   print_time("concurrency", at.concurrency, {}, "requests in the batch, mean");
-  fmt::print("{:<12}{:>12.3f}  {}\n", "rho", at.rho, "share of the replica's time that work takes");
+  fmt::print("{:<12}{:>12.3f}  {}\n", "rho", at.rho, rho_text(at, mode));
   fmt::print("{:<12}{:>12}  requests/s at most, which {} sets\n", "max rate",
              rate_figure(at.max_rate_per_s), to_string(at.binding));
 }

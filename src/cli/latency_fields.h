@@ -15,7 +15,7 @@ void add_latency_fields(JsonObject& document, const queueing::Latency& at, queue
 std::string rate_figure(double per_s);
 
 /// The same for people, a line each.
-void print_latency_rows(const queueing::Latency& at);
+void print_latency_rows(const queueing::Latency& at, queueing::Mode mode);
 
 /// Why the answer should be checked, or nothing.
 std::string doubt(const queueing::Latency& at);

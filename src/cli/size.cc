@@ -121,6 +121,10 @@ Result<Answer> answer(const Flags& flags) {
     const auto arrival =
         read_real("arrival", *flags.arrival, "requests per second in all, such as 40");
     if (!arrival) return fail(arrival.error());
+    if (!(*arrival >= 0)) {
+      return bad(fmt::format("arrival: {} is below 0; give requests per second in all, such as 40",
+                             *arrival));
+    }
     // Before the sizing, so that a bad one is an error even where no rate is reachable.
     if (const auto ok = queueing::replicas_for(*arrival, 1); !ok) return fail(ok.error());
     out.arrival = *arrival;
@@ -187,7 +191,7 @@ void print_table(const Answer& a) {
   } else {
     fmt::print("not reachable: {}\n\non an idle replica\n", s.reason);
   }
-  print_latency_rows(s.achieved);
+  print_latency_rows(s.achieved, a.service.model.mode);
   if (const std::string why = doubt(s.achieved); !why.empty()) fmt::print("note: {}\n", why);
   for (const std::string& note : a.service.assumptions) fmt::print("assumed: {}\n", note);
 }

@@ -39,10 +39,23 @@ TEST(Explain, TellsInputsParametersSloBindingRulesAndAlternatives) {
         "TTFT 500 ms and ITL 50 ms, mean (explicit: entry llama-prod)",
         "h100 on A100: 1 to 3 replicas", "10 requests/s per replica", "bound by ",
         "alpha 6.5 ms, beta 0.022 ms, gamma 5e-05 ms, identified, condition 31",
-        "9 to 11 requests/s (90 %)", "15 requests/s required: 2 more at 10 each",
+        "9 to 11 requests/s within the SLO (90 %)", "15 requests/s required: 2 more at 10 each",
         "Rejected: 3 replicas of a100: 2 times the cost"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
+}
+
+TEST(Explain, TheIntervalSaysWhichTargetsItIsAbout) {
+  auto m = growing();
+  const auto said = [&m](const char* what) {
+    const std::string text = explain(m, optimize({}, {&m, 1}, std::nullopt));
+    return text.find(std::string("9 to 11 requests/s ") + what + " (90 %)") != std::string::npos;
+  };
+  EXPECT_TRUE(said("within the SLO"));
+  m.slo.targets.statistic = queueing::Statistic::kP90;
+  EXPECT_TRUE(said("within the SLO's TTFT and ITL as means"));
+  m.slo.source = SloSource::kInferred;
+  EXPECT_TRUE(said("at the latencies of 0.8 of its largest rate"));
 }
 
 TEST(Explain, ADecisionThatHoldsSaysWhatItWaitsFor) {

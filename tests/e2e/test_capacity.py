@@ -77,10 +77,10 @@ def test_bad_rows_are_one_clear_error(rows, words):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--ttft", "500"], "targetITL"),
-    (["--slo-multiplier", "nan"], "sloMultiplier"),
-    (["--estimator", "magic"], "estimator"),
-    (["--model", "magic"], "latencyModel"),
+    (["--ttft", "500"], "--ttft: is 500 ms, but --itl is missing"),
+    (["--slo-multiplier", "nan"], "--slo-multiplier: "),
+    (["--estimator", "magic"], "--estimator: "),
+    (["--model", "magic"], "--model: "),
     (["--percentile", "99", "--model", "chain"], "percentile"),
     (["--gpus", "H100"], "KIND=NUMBER"),
     (["--published", "--model", "chain"], "--published"),
