@@ -130,7 +130,7 @@ class LatencySection {
         spec.begin_with = static_cast<std::int64_t>(formula.concurrency.value_or(0));
         const auto run = simulate::run_replica(spec);
         TAILRACE_CHECK(run.has_value());
-        const Latency seed = ask(model_of(c, Mode::kClosedForm), w);
+        const Latency closed = ask(model_of(c, Mode::kClosedForm), w);
         const Latency chain = ask(model_of(c, Mode::kChain), w);
         const auto errors = [&](const Latency& a) {
           const auto p = a.ttft_percentiles_ms;
@@ -152,7 +152,7 @@ class LatencySection {
             "{} / {} | {} | {} |",
             c.name, law_of(c), load, run->ttft_ms, run->ttft_error_ms, run->ttft_percentiles_ms.p90,
             run->ttft_percentiles_ms.p99, run->itl_ms, run->itl_error_ms,
-            cell(seed.ttft_ms, run->ttft_ms), cell(seed.itl_ms, run->itl_ms),
+            cell(closed.ttft_ms, run->ttft_ms), cell(closed.itl_ms, run->itl_ms),
             cell(chain.ttft_ms, run->ttft_ms), cell(chain.itl_ms, run->itl_ms), errors(formula),
             oracle));
         const std::string where = fmt::format("{}, {}, load {:.2f}", c.name, law_of(c), load);

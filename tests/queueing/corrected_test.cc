@@ -100,7 +100,7 @@ TEST(Corrected, FixedLengthsWaitHalfAsLongInHeavyTraffic) {
   EXPECT_NEAR(varied / exponential, 2.5, 0.05);
 }
 
-// facts/capacity 4.3, whose engine takes one iteration more than tokens; means of one simulation.
+// An engine that takes one iteration more than tokens; means of one simulation.
 struct Published {
   IterationModel iteration;
   double in, out;
