@@ -110,7 +110,8 @@ std::string capacity_text(const VariantCapacity& v) {
 /// A variant's lines. Each thing is said once: not what `said`, the model's own sentence, or a line
 /// before says already.
 std::string lines_of(const ModelAnalysis& model, const Decision& d, std::string said) {
-  std::string out = fmt::format("  {} on {}", d.variant, d.accelerator);
+  std::string out = "  " + d.variant;
+  if (!d.accelerator.empty()) out += " on " + d.accelerator;
   const VariantCapacity* v = variant_of(model, d);
   if (v != nullptr && v->role != Role::kBoth) out += fmt::format(", {}", role_text(v->role));
   out += ": ";

@@ -245,3 +245,25 @@ def test_a_recording_from_prometheus_is_one_that_tune_reads():
     assert [row["pod"] for row in rows] == ["p1", "p1"]
     assert float(rows[0]["ttft_ms"]) == 44.1 and float(rows[0]["output"]) == 1024 and rows[0]["prefix_hit"] == ""
     assert len(lines("-", "--max-batch", 64, stdin=done.stdout)) == 2
+
+
+def test_a_recorder_that_gets_nothing_says_why_in_one_line():
+    class Prometheus(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(404 if self.path.startswith("/elsewhere") else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"status": "success", "data": {"result": []}}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Prometheus)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}"
+    try:
+        for url, words in [(base, 'no pod with {model_name="m"}'), (base + "/elsewhere", "answers 404"), ("nowhere", "address of Prometheus")]:
+            done = subprocess.run([sys.executable, ROOT / "tools/record-metrics", url, "--model", "m"], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 1 and done.stdout == ""
+            assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    finally:
+        server.shutdown()
