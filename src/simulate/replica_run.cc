@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "simulate/gap_counter.h"
 #include "simulate/length_tables.h"
 #include "tailrace/core/check.h"
 #include "tailrace/core/time.h"
@@ -95,6 +96,21 @@ class Replica final : public engine::LifeSink {
     if (next_ && *next_ < until) next_ = engine_.advance(*next_, until, stop_at_finish, *this);
   }
 
+  /// The same, one iteration after the other, and counts the gaps between tokens.
+  void advance_counting(MonoTime until) {
+    while (next_ && *next_ < until) {
+      const MonoTime began = *next_;
+      const std::int64_t decoding = decoding_;
+      stopped_ = 0;
+      next_ = engine_.advance(began, began + Duration{1}, false, *this);
+      if (!next_) return;
+      // In an iteration each of them makes a token, if the budget reaches that far.
+      const std::int64_t tokens = std::min(decoding - stopped_, spec_.engine.max_batched_tokens);
+      if (tokens > 0) gaps_.add((*next_ - began).count(), tokens);
+      if (!sent_back_.empty()) look_who_is_back(*next_);
+    }
+  }
+
   /// Those that answer already, with their prompts and what they have said computed.
   bool begin_with(std::int64_t count) {
     Rng ages = rng_.fork("ages");
@@ -107,10 +123,12 @@ class Replica final : public engine::LifeSink {
   void on_admitted(engine::SequenceId id, MonoTime at, Tokens) override {
     Life& life = lives_[id.count()];
     if (life.admitted_ns < 0) life.admitted_ns = nanos(at);
+    if (const auto one = found_sent_back(id); one != sent_back_.end()) one->in_batch = true;
   }
   void on_first_token(engine::SequenceId id, MonoTime at) override {
     lives_[id.count()].first_ns = nanos(at);
     ++first_tokens_;
+    ++decoding_;
   }
   void on_finished(engine::SequenceId id, MonoTime at) override {
     Life& life = lives_[id.count()];
@@ -118,8 +136,24 @@ class Replica final : public engine::LifeSink {
     last_end_ = at;
     ++finished_;
     finished_tokens_ += life.output;
+    if (const auto one = found_sent_back(id); one != sent_back_.end()) {
+      gaps_.add((at - one->last_token).count(), 1);
+      sent_back_.erase(one);
+    } else {
+      --decoding_;
+    }
   }
-  void on_preempted(engine::SequenceId, MonoTime, Tokens) override {}
+  // Its gap lasts from its last token, made in the iteration before, until it is computed again.
+  void on_preempted(engine::SequenceId id, MonoTime at, Tokens generated) override {
+    if (generated == Tokens(0)) return;
+    if (const auto one = found_sent_back(id); one != sent_back_.end()) {
+      one->in_batch = false;
+      return;
+    }
+    sent_back_.push_back({id, at, generated});
+    --decoding_;
+    ++stopped_;
+  }
 
   /// Answer tokens so far.
   std::int64_t generated() const {
@@ -129,6 +163,7 @@ class Replica final : public engine::LifeSink {
   }
 
   const std::vector<Life>& lives() const { return lives_; }
+  const GapCounter& gaps() const { return gaps_; }
   engine::EngineState state() const { return engine_.state(); }
   std::optional<MonoTime> next() const { return next_; }
   Lengths draw() { return lengths_.next(); }
@@ -139,6 +174,33 @@ class Replica final : public engine::LifeSink {
   std::int64_t idle_ns() const { return idle_ns_; }
 
  private:
+  /// Preempted in the middle of its answer, without a new token since.
+  struct SentBack {
+    engine::SequenceId id;
+    MonoTime last_token;
+    Tokens generated{0};
+    bool in_batch = false;
+  };
+
+  std::vector<SentBack>::iterator found_sent_back(engine::SequenceId id) {
+    return std::find_if(sent_back_.begin(), sent_back_.end(),
+                        [id](const SentBack& one) { return one.id == id; });
+  }
+
+  void look_who_is_back(MonoTime at) {
+    if (std::none_of(sent_back_.begin(), sent_back_.end(),
+                     [](const SentBack& one) { return one.in_batch; })) {
+      return;
+    }
+    for (const engine::SequenceView& view : engine_.running()) {
+      const auto one = found_sent_back(view.id);
+      if (one == sent_back_.end() || view.generated == one->generated) continue;
+      gaps_.add((at - one->last_token).count(), 1);
+      sent_back_.erase(one);
+      ++decoding_;
+    }
+  }
+
   static engine::EngineConfig with_cache(const ReplicaSpec& spec) {
     engine::EngineConfig config = spec.engine;
     config.prefix_caching = spec.prefix_hit > 0;
@@ -171,6 +233,10 @@ class Replica final : public engine::LifeSink {
   std::int64_t idle_ns_ = 0;
   std::uint64_t first_tokens_ = 0, finished_ = 0, refused_ = 0;
   std::int64_t finished_tokens_ = 0;
+  std::int64_t decoding_ = 0;  ///< in the batch, with a first token and all before it computed
+  std::int64_t stopped_ = 0;   ///< of them, preempted in this iteration
+  std::vector<SentBack> sent_back_;
+  GapCounter gaps_;
 };
 
 Result<void> check_spec(const ReplicaSpec& spec) {
@@ -230,7 +296,7 @@ ReplicaRun summary(const std::vector<Life>& lives, std::size_t from, std::size_t
   ReplicaRun run;
   run.measured = to - from;
   const auto n = static_cast<double>(run.measured);
-  std::vector<double> ttft, wait, decode, gaps, e2e, itl, ones(run.measured, 1.0);
+  std::vector<double> ttft, wait, decode, gaps, e2e, ones(run.measured, 1.0);
   double in_batch = 0;
   for (std::size_t k = from; k < to; ++k) {
     const Life& life = lives[k];
@@ -241,7 +307,6 @@ ReplicaRun summary(const std::vector<Life>& lives, std::size_t from, std::size_t
     e2e.push_back(ms(life.finished_ns - arrival));
     decode.push_back(ms(life.finished_ns - life.first_ns));
     gaps.push_back(static_cast<double>(life.output - 1));
-    if (life.output > 1) itl.push_back(decode.back() / gaps.back());
     in_batch += ms(life.finished_ns - life.admitted_ns);
   }
   const auto sum = [](const std::vector<double>& values) {
@@ -255,13 +320,12 @@ ReplicaRun summary(const std::vector<Life>& lives, std::size_t from, std::size_t
   run.wait_ms = sum(wait) / n;
   run.e2e_ms = sum(e2e) / n;
   run.e2e_error_ms = ratio_error(e2e, ones);
-  if (!itl.empty()) {
-    run.itl_ms = sum(decode) / sum(gaps);
+  if (const double all = sum(gaps); all > 0) {
+    run.itl_ms = sum(decode) / all;
     run.itl_error_ms = ratio_error(decode, gaps);
   }
   run.concurrency = span_ms > 0 ? in_batch / span_ms : 0;
   run.ttft_percentiles_ms = percentiles(std::move(ttft));
-  run.itl_percentiles_ms = percentiles(std::move(itl));
   run.e2e_percentiles_ms = percentiles(std::move(e2e));
   return run;
 }
@@ -295,11 +359,18 @@ Result<ReplicaRun> run_replica(const ReplicaSpec& spec) {
 
   const std::size_t most = std::max(spec.requests_max, kFewest * 2);
   std::size_t next_look = std::clamp(spec.requests_min, kFewest * 2, most);
+  // The gaps until the first fifth had come, whatever number the run will end with.
+  std::vector<std::pair<std::size_t, GapCounter>> early;
+  std::size_t next_early = next_look / 5;
   std::size_t done = 0;  // requests before this one have all ended
   std::size_t waiting_end = 0;
   for (std::size_t come = 0;; ++come) {
     now += from_seconds(gaps.exponential() / spec.rate_per_s);
-    replica.advance(now);
+    replica.advance_counting(now);
+    if (come == next_early) {
+      early.emplace_back(come, replica.gaps());
+      next_early = come < most / 5 ? std::min(most / 5, come * 2) : come;
+    }
     // Past the last request that counts others come all the same, until it has ended.
     if (!replica.add(replica.draw(), now) && replica.refused() > 1000 &&
         replica.lives().size() == first) {
@@ -320,6 +391,10 @@ Result<ReplicaRun> run_replica(const ReplicaSpec& spec) {
     }
     ReplicaRun run = summary(lives, first + to / 5, first + to);
     if (done >= most || spent || (spec.precision > 0 && precise(run, spec.precision))) {
+      const auto counted = std::find_if(early.rbegin(), early.rend(),
+                                        [&](const auto& e) { return e.first <= to / 5; });
+      run.itl_percentiles_ms = replica.gaps().percentiles_since(
+          counted != early.rend() ? counted->second : GapCounter{});
       const engine::EngineState state = replica.state();
       const auto span = static_cast<double>((*replica.next() - began).count() -
                                             (replica.idle_ns() - idle_before));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "simulate/gap_counter.h"
 #include "tailrace/simulate/replica_run.h"
 
 namespace tailrace::simulate {
@@ -166,6 +167,52 @@ TEST(LatencyOracle, OrdersItsPercentiles) {
     EXPECT_LT(p.p90, p.p95);
     EXPECT_LT(p.p95, p.p99);
   }
+}
+
+// Every answer meets a few prompts, so mean gaps are much alike and all above the usual one.
+TEST(ReplicaRun, CountsSingleGapsBetweenTokensAndNotEachAnswersMean) {
+  ReplicaSpec spec;
+  spec.engine = *engine_of(h100());
+  spec.engine.cost = {.alpha_ms = 10, .beta_ms = 0.02, .gamma_ms = 0, .knee_tokens = 100};
+  spec.lengths = {.prompts = {2'000}, .outputs = {200}};
+  spec.rate_per_s = 2;
+  spec.requests_max = 20'000;
+  const auto run = run_replica(spec);
+  ASSERT_TRUE(run.has_value());
+  // Of the gaps all are 10 ms but those that hold a prompt: 48 or 49 ms, some 2 in 100.
+  EXPECT_NEAR(run->itl_percentiles_ms.p50, 10, 0.05);
+  EXPECT_NEAR(run->itl_percentiles_ms.p95, 10, 0.05);
+  EXPECT_NEAR(run->itl_percentiles_ms.p99, 10 + 0.02 * 1'904, 1);
+}
+
+TEST(ReplicaRun, CountsTheGapThatAPreemptionMakes) {
+  ReplicaSpec spec;
+  ServiceModel model = h100();
+  model.limits.kv_tokens = 16 * 8;
+  spec.engine = *engine_of(model);
+  spec.engine.cost = {.alpha_ms = 10, .beta_ms = 0, .gamma_ms = 0, .knee_tokens = 0};
+  spec.lengths = {.prompts = {8}, .outputs = {32}};
+  spec.rate_per_s = 0.9 * saturate_replica(spec)->rate_per_s;
+  spec.requests_max = 20'000;
+  const auto run = run_replica(spec);
+  ASSERT_TRUE(run.has_value());
+  // More than a hundredth of the gaps.
+  ASSERT_GT(run->preemptions, 20'000U * 31 / 100);
+  // An iteration takes 10 ms whatever it holds: only preempted sequences wait longer.
+  EXPECT_NEAR(run->itl_percentiles_ms.p90, 10, 0.05);
+  EXPECT_GT(run->itl_percentiles_ms.p99, 19.9);
+}
+
+TEST(GapCounter, IsWithinItsBucketsOfTheExactPercentiles) {
+  GapCounter early, gaps;
+  early.add(7, 1'000);
+  gaps = early;
+  for (std::int64_t k = 1; k <= 1'000; ++k) gaps.add(k * 1'000'000, k <= 500 ? 3 : 1);
+  const queueing::Percentiles p = gaps.percentiles_since(early);
+  EXPECT_NEAR(p.p50, 1'000.0 / 3, 1.5);
+  EXPECT_NEAR(p.p90, 800, 3.2);
+  EXPECT_NEAR(p.p95, 900, 3.6);
+  EXPECT_NEAR(p.p99, 980, 4);
 }
 
 TEST(LatencyOracle, CountsOneMoreIterationWhereThePublishedFormsDo) {
