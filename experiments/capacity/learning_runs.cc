@@ -38,6 +38,22 @@ std::vector<Load> one(double share, const Shape& shape) {
   return {Load{share, shape}};
 }
 
+/// Of all pods together; they serve the same kind of requests.
+Shape reported_shape(const std::vector<tune::Observation>& pods) {
+  queueing::Workload mean;
+  double rate = 0;
+  for (const tune::Observation& o : pods) {
+    const queueing::Workload w = tune::workload_of(o);
+    rate += w.rate_per_s;
+    const double share = w.rate_per_s / rate;
+    mean.input_mean += share * (w.input_mean - mean.input_mean);
+    mean.output_mean += share * (w.output_mean - mean.output_mean);
+    mean.input_second_moment += share * (w.input_second_moment - mean.input_second_moment);
+    mean.output_second_moment += share * (w.output_second_moment - mean.output_second_moment);
+  }
+  return {mean.input_mean, mean.output_mean, mean.input_cv(), mean.output_cv()};
+}
+
 double max_rate(const queueing::ServiceModel& model, const Shape& shape) {
   return queueing::latency_unchecked(model, shape.at(1e-9), {}).max_rate_per_s;
 }
@@ -196,11 +212,11 @@ Score score(const Subject& subject, const std::vector<std::vector<tune::Observat
     out.accepted += estimate.accepted ? 1 : 0;
     for (std::size_t mark = 0; mark < after.size(); ++mark) {
       if (i + 1 != after[mark] || !estimate.values) continue;
-      // The shape of the last cycle, which the interval is about; lambda* itself is of one shape.
-      const Shape& latest = pattern.cycles[i].back().shape;
+      // lambda* is of one shape; the interval is about the lengths that were reported last.
+      const Shape latest = reported_shape(cycles[i]);
       Shape shape = subject.shape;
-      shape.input_cv = latest.input_cv;
-      shape.output_cv = latest.output_cv;
+      shape.input_cv = pattern.cycles[i].back().shape.input_cv;
+      shape.output_cv = pattern.cycles[i].back().shape.output_cv;
       const auto right = truth.rate(truth.model.iteration, shape);
       const auto found = truth.rate(*estimate.values, shape);
       if (right && found) out.error[mark] = *found / *right - 1;

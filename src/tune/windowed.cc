@@ -34,8 +34,8 @@ constexpr std::int64_t kRejectionsOfAChange = 3;
 // takes as long as reading the weights, at 150 to 300; gamma at 2e-5 to 1e-4 ms, since larger
 // models run on more accelerators. Engines of sample data lie at 3e-2, 500 and 5e-4: hence tails of
 // a t law.
-constexpr double kGammaOverBeta = kGammaPerBeta, kGammaOverBetaSpread = 2;
-constexpr double kAlphaOverBeta = 250, kAlphaOverBetaSpread = 0.7, kAlphaOverBetaReach = 1;
+constexpr double kGammaOverBeta = kGammaPerBeta, kGammaOverBetaSpread = 4;
+constexpr double kAlphaOverBeta = 250, kAlphaOverBetaSpread = 1, kAlphaOverBetaReach = 1;
 constexpr double kGamma = 6e-5, kGammaSpread = 0.5, kGammaReach = 3;
 constexpr double kTailFreedom = 1;
 constexpr double kBootstrapSpread = 3;  ///< around the bootstrap's alpha and beta: it is data too
@@ -56,6 +56,9 @@ constexpr double kConditionCap = 1e12;
 constexpr double kVaried = 0.2;
 constexpr double kNamedShare = 0.03;  ///< of a direction's largest component
 
+/// Of an interval, that requests last: more is worth saying.
+constexpr double kUnsteady = 0.3;
+
 constexpr double kHoldoutKeep = 0.8;
 constexpr std::int64_t kHoldoutFrom = 3;  ///< cycles learnt before predictions are judged
 constexpr double kHoldoutWorthSaying = 0.1;
@@ -64,8 +67,9 @@ constexpr double kNormal95 = 1.6448536269514722;
 // Of the model's form: where latency hardly grows with the rate, a small error of latency is a
 // large one of the rate.
 constexpr double kFormErrorOfRate = 0.025, kFormErrorOfLatency = 0.01;
-constexpr double kShareWithoutTargets = 0.8;  ///< of the largest rate
-constexpr double kDeltaMethodMost = 0.1;      ///< beyond, ends are searched for
+constexpr double kFormErrorByVariation = 0.04;  ///< of the lengths
+constexpr double kShareWithoutTargets = 0.8;    ///< of the largest rate
+constexpr double kDeltaMethodMost = 0.1;        ///< beyond, ends are searched for
 
 PriorTerm term(const Vector3& direction, double mean, double sigma) {
   return {direction, mean, sigma, sigma, 0};
@@ -187,6 +191,10 @@ double Windowed::row_nis(Row& row) const {
   for (Eigen::Index m = 0; m < n; ++m) {
     const auto i = static_cast<std::size_t>(m);
     spread(m, m) += row_variance(row, i, state_.cycle) * std::max(1.0, state_.scales[i]);
+    for (Eigen::Index k = 0; k < n; ++k) {
+      spread(m, k) += row.slope[i] * row.slope[static_cast<std::size_t>(k)] * row.rate_variance *
+                      row.discount * std::max(1.0, state_.scales[kOutputs]);
+    }
   }
   const double nis = error.dot(spread.ldlt().solve(error));
   return std::isfinite(nis) && nis >= 0 ? std::min(nis, 1e12) : 1e12;
@@ -214,7 +222,7 @@ bool Windowed::explains_together(std::span<const Row> passing, std::span<const R
   std::vector<Row> rows = state_.rows;
   rows.insert(rows.end(), passing.begin(), passing.end());
   Scales scales;
-  for (std::size_t m = 0; m < kOutputs; ++m) scales[m] = std::max(1.0, state_.scales[m]);
+  for (std::size_t m = 0; m < scales.size(); ++m) scales[m] = std::max(1.0, state_.scales[m]);
   const auto terms = prior();
   const double without = cost_at(model_, rows, terms, *state_.parameters, scales, state_.cycle);
   rows.insert(rows.end(), failing.begin(), failing.end());
@@ -241,7 +249,7 @@ void Windowed::believe(const Vector3& parameters, double sigma) {
 void Windowed::drop_window() {
   believe(*state_.parameters, kOldParametersSpread);
   state_.rows.clear();
-  state_.scales = {1, 1, 1};
+  state_.scales = kScalesExpected;
   state_.learnt = 0;
   state_.holdout_sum = state_.holdout_weight = 0;
   state_.estimate.holdout_error = std::nullopt;
@@ -279,11 +287,9 @@ bool Windowed::changed(std::span<const Row> failing) {
 void Windowed::try_other_starts() {
   double sum = 0, count = 0;
   for (const Row& row : state_.rows) {
-    for (std::size_t m = 0; m < row.outputs(); ++m) {
-      const double error = row.seen[m] - row.prediction[m];
-      sum += error * error / (row_variance(row, m, state_.cycle) * state_.scales[m]);
-      ++count;
-    }
+    const Residual r = residual(row, state_.scales, state_.cycle);
+    for (std::size_t i = 0; i < r.size; ++i) sum += r.error[i] * r.error[i];
+    count += static_cast<double>(row.outputs());
   }
   if (state_.estimate.identified && sum <= kBadFit * count) return;
   const auto newest =
@@ -302,12 +308,21 @@ void Windowed::try_other_starts() {
 
 /// Scatter around the fit against what was expected of it. Takes effect from the next cycle on.
 void Windowed::learn_scales() {
-  for (std::size_t m = 0; m < kOutputs; ++m) {
+  std::vector<Residual> residuals;
+  residuals.reserve(state_.rows.size());
+  for (const Row& row : state_.rows) {
+    residuals.push_back(residual(row, state_.scales, state_.cycle));
+  }
+  const Scales before = state_.scales;
+  for (std::size_t m = 0; m < before.size(); ++m) {
     double sum = kScaleWeight, count = kScaleWeight;
-    for (const Row& row : state_.rows) {
-      if (m >= row.outputs()) continue;
-      const double error = row.seen[m] - row.prediction[m];
-      sum += std::min(9.0, error * error / row_variance(row, m, state_.cycle));
+    for (std::size_t i = 0; i < state_.rows.size(); ++i) {
+      const Row& row = state_.rows[i];
+      const Residual& r = residuals[i];
+      const bool of_rate = m == kOutputs;
+      if (of_rate ? r.size == row.outputs() : m >= row.outputs()) continue;
+      const std::size_t j = of_rate ? r.size - 1 : m;
+      sum += std::min(9.0, (r.error[j] * r.error[j] + r.left[j]) * before[m]);
       ++count;
     }
     // Three parameters are fitted to two outputs.
@@ -405,7 +420,9 @@ void Windowed::report_rate(const Matrix3& covariance) {
     }
   }
   const double form =
-      kNormal95 * std::hypot(kFormErrorOfRate, kFormErrorOfLatency * slopes.by_latency);
+      kNormal95 * std::hypot(kFormErrorOfRate, kFormErrorOfLatency * slopes.by_latency,
+                             kFormErrorByVariation *
+                                 std::max(state_.latest->output_cv(), state_.latest->input_cv()));
   out.rate_per_s = rate;
   out.rate_low_per_s =
       reaches_nothing ? 0 : *rate * std::exp(-std::min(20.0, std::hypot(below, form)));
@@ -443,6 +460,11 @@ void Windowed::report(const Fit& fit, std::optional<double> nis, const std::stri
                            state_.rows.size() == 1 ? "" : "s");
   if (!note.empty()) out.reason += "; " + note;
   if (!out.identified) out.reason += "; " + unseen(eigen.eigenvectors().col(0));
+  if (state_.residence_share > kUnsteady) {
+    out.reason += fmt::format(
+        "; requests last {:.0f} % of an interval, so its numbers tell of earlier load too",
+        100 * state_.residence_share);
+  }
   if (out.holdout_error > kHoldoutWorthSaying) {
     out.reason += fmt::format(
         "; new cycles were foretold {:.0f} % off, so the model's form may "

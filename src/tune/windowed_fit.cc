@@ -15,6 +15,7 @@ constexpr double kSlopeBeyondEdge = 10;
 constexpr double kLogMost = 60;
 
 constexpr double kDerivativeStep = 1e-3;
+constexpr double kSlopeMost = 10;  ///< by the rate: as beyond the edge
 /// Derivatives are kept while no parameter has moved by more than this share.
 constexpr double kKeepDerivatives = 0.02;
 constexpr int kIterationsMax = 8;
@@ -73,15 +74,52 @@ double robust_cost_at(const queueing::ServiceModel& model, std::span<Row> rows,
   double sum = prior_cost(prior, at);
   for (Row& row : rows) {
     refresh(model, at, row);
-    for (std::size_t m = 0; m < row.outputs(); ++m) {
-      sum += robust_cost(square(row.seen[m] - row.prediction[m]) /
-                         (row_variance(row, m, now) * scales[m]));
-    }
+    const Residual r = residual(row, scales, now);
+    for (std::size_t i = 0; i < r.size; ++i) sum += robust_cost(square(r.error[i]));
   }
   return sum;
 }
 
 }  // namespace
+
+Residual residual(const Row& row, const Scales& scales, std::int64_t now) {
+  Residual out;
+  const std::size_t outputs = row.outputs();
+  Logs variance{};
+  double pull = 0, told = 0;
+  Vector3 told_by = Vector3::Zero();
+  for (std::size_t m = 0; m < outputs; ++m) {
+    variance[m] = row_variance(row, m, now) * scales[m];
+    out.error[m] = row.seen[m] - row.prediction[m];
+    out.derivative[m] = row.derivative[m];
+    const double weight = row.slope[m] / variance[m];
+    pull += weight * out.error[m];
+    told += weight * row.slope[m];
+    told_by += weight * row.derivative[m];
+  }
+  // The most likely shift of the rate's logarithm, and how it moves with the parameters.
+  const double rate_variance = row.rate_variance * scales[kOutputs] * row.discount;
+  const bool free = rate_variance > 0;
+  const double shift = free ? pull / (1 / rate_variance + told) : 0;
+  const Vector3 shift_by = free ? (told_by / (1 / rate_variance + told)).eval() : Vector3::Zero();
+  for (std::size_t m = 0; m < outputs; ++m) {
+    const double deviation = std::sqrt(variance[m]);
+    out.error[m] = (out.error[m] - row.slope[m] * shift) / deviation;
+    out.derivative[m] = (out.derivative[m] - row.slope[m] * shift_by) / deviation;
+  }
+  out.size = outputs;
+  if (free) {
+    const double left = 1 / (1 / rate_variance + told);
+    for (std::size_t m = 0; m < outputs; ++m) {
+      out.left[m] = square(row.slope[m]) * left / variance[m];
+    }
+    out.left[out.size] = left / rate_variance;
+    out.error[out.size] = shift / std::sqrt(rate_variance);
+    out.derivative[out.size] = shift_by / std::sqrt(rate_variance);
+    ++out.size;
+  }
+  return out;
+}
 
 double row_variance(const Row& row, std::size_t output, std::int64_t now) {
   const double age = static_cast<double>(now - row.cycle) * kErrorPerCycle;
@@ -142,6 +180,12 @@ void derive(const queueing::ServiceModel& model, const Vector3& at, Row& row) {
       row.derivative[m][j] = (there[m] - row.prediction[m]) / kDerivativeStep;
     }
   }
+  queueing::Workload faster = row.workload;
+  faster.rate_per_s *= std::exp(kDerivativeStep);
+  const Logs there = predict(model, at, faster);
+  for (std::size_t m = 0; m < kOutputs; ++m) {
+    row.slope[m] = std::clamp((there[m] - row.prediction[m]) / kDerivativeStep, 0.0, kSlopeMost);
+  }
   row.derived = true;
   row.derived_at = at;
 }
@@ -152,9 +196,9 @@ double cost_at(const queueing::ServiceModel& model, std::span<Row> rows,
   double sum = prior_cost(prior, parameters);
   for (Row& row : rows) {
     refresh(model, parameters, row);
-    for (std::size_t m = 0; m < row.outputs(); ++m) {
-      sum += square(row.seen[m] - row.prediction[m]) / (row_variance(row, m, now) * scales[m]);
-    }
+    derive(model, parameters, row);
+    const Residual r = residual(row, scales, now);
+    for (std::size_t i = 0; i < r.size; ++i) sum += square(r.error[i]);
   }
   return sum;
 }
@@ -164,6 +208,10 @@ Fit fit(const queueing::ServiceModel& model, std::span<Row> rows, std::span<cons
   Fit out;
   Matrix3 pull = Matrix3::Zero();
   Vector3 at = bounded(start);
+  for (Row& row : rows) {
+    refresh(model, at, row);
+    derive(model, at, row);
+  }
   double cost = robust_cost_at(model, rows, prior, at, scales, now);
   double damping = 1e-3;
   const auto linearise = [&](Vector3& gradient) {
@@ -178,12 +226,11 @@ Fit fit(const queueing::ServiceModel& model, std::span<Row> rows, std::span<cons
     for (Row& row : rows) {
       refresh(model, at, row);
       derive(model, at, row);
-      for (std::size_t m = 0; m < row.outputs(); ++m) {
-        const double variance = row_variance(row, m, now) * scales[m];
-        const double error = row.seen[m] - row.prediction[m];
-        const double weight = robust_weight(square(error) / variance) / variance;
-        out.data += weight * row.derivative[m] * row.derivative[m].transpose();
-        gradient += weight * error * row.derivative[m];
+      const Residual r = residual(row, scales, now);
+      for (std::size_t i = 0; i < r.size; ++i) {
+        const double weight = robust_weight(square(r.error[i]));
+        out.data += weight * r.derivative[i] * r.derivative[i].transpose();
+        gradient += weight * r.error[i] * r.derivative[i];
       }
     }
   };
@@ -206,6 +253,7 @@ Fit fit(const queueing::ServiceModel& model, std::span<Row> rows, std::span<cons
       cost = next_cost;
       damping = std::max(damping * 0.1, 1e-9);
       linearise(gradient);
+      cost = robust_cost_at(model, rows, prior, at, scales, now);  // slopes are new
       if (done) break;
     } else {
       if (moved < kConverged) break;

@@ -29,6 +29,9 @@ struct Row {
   double requests = 1;  ///< how many the means are over
   double reports = 1;   ///< how many observations were merged into it
   double discount = 1;  ///< ≥ 1: of its evidence, since what came later spoke against it
+  /// Of the logarithm of the rate that explains the means: so few requests hold no exact rate, and
+  /// those that an interval begins with came at another one.
+  double rate_variance = 0;
   std::int64_t cycle = 0;
 
   std::size_t outputs() const { return has_running ? kOutputs : kOutputs - 1; }
@@ -38,6 +41,7 @@ struct Row {
   Vector3 predicted_at = Vector3::Zero(), derived_at = Vector3::Zero();
   Logs prediction{};
   std::array<Vector3, kOutputs> derivative{};
+  Logs slope{};  ///< by the logarithm of the rate
 };
 
 /// direction · parameters is about `mean`, give or take `sigma`; with tails of a t law of so many
@@ -48,8 +52,22 @@ struct PriorTerm {
   double mean = 0, sigma = 1, sigma_reported = 1, freedom = 0;
 };
 
-/// How far each output scatters around the model, in units of what row_variance() expects.
-using Scales = std::array<double, kOutputs>;
+/// How far each output scatters around the model, and last the rate, in units of what is expected.
+using Scales = std::array<double, kOutputs + 1>;
+inline constexpr Scales kScalesExpected = {1, 1, 1, 1};
+
+/// What a row says against its prediction, in standard deviations: for each output, and last for
+/// the shift of the rate that explains most of it.
+struct Residual {
+  static constexpr std::size_t kMost = kOutputs + 1;
+  std::array<double, kMost> error{};
+  std::array<Vector3, kMost> derivative{};  ///< of what is predicted
+  std::size_t size = 0;
+  /// Of the shift, beside its most likely value: what is left of the variance of each.
+  std::array<double, kMost> left{};
+};
+/// `row` must be predicted and derived.
+Residual residual(const Row& row, const Scales& scales, std::int64_t now);
 
 struct Fit {
   Vector3 parameters = Vector3::Zero();

@@ -24,6 +24,7 @@ constexpr double kTimeMost_s = 1e15;
 constexpr double kRequestsMost = 1e6;
 constexpr double kMillisLeast = 1e-4, kMillisMost = 1e8;
 constexpr double kRunningMost = 1e6;
+constexpr double kRateVarianceMost = 4;
 
 /// Of the slots or of the memory: nobody can say how long the line behind a full batch is.
 constexpr double kFull = 0.97;
@@ -70,16 +71,21 @@ std::optional<std::string> out_of_range(const Observation& o) {
   return std::nullopt;
 }
 
-double requests_of(const Observation& o, const PodReport* last) {
+double interval_of(const Observation& o, const PodReport* last) {
+  if (last == nullptr) return kIntervalDefault_s;
+  const double since = o.time_s - last->time_s;
+  return since > 0 && since <= kIntervalMost_s ? since : kIntervalDefault_s;
+}
+
+double requests_of(const Observation& o, double interval_s) {
   if (const auto given = known(o.requests, 1e-9, 1e12)) {
     return std::clamp(*given, 1.0, kRequestsMost);
   }
-  double interval = kIntervalDefault_s;
-  if (last != nullptr) {
-    const double since = o.time_s - last->time_s;
-    if (since > 0 && since <= kIntervalMost_s) interval = since;
-  }
-  return std::clamp(*o.rate_per_s * interval, 1.0, kRequestsMost);
+  return std::clamp(*o.rate_per_s * interval_s, 1.0, kRequestsMost);
+}
+
+double square(double x) {
+  return x * x;
 }
 
 /// Decode steps of a request, at least 0.
@@ -126,7 +132,16 @@ bool saturated(const Observation& o, const Row& row, const queueing::ServiceMode
   return row.seen[0] > predict(model, *state.parameters, below)[0] + std::log(kLineTtft);
 }
 
-Row row_of(const Observation& o, const PodReport* last, std::int64_t cycle) {
+/// What an interval shows began, in part, in the one before.
+void note_unsteadiness(const PodReport* last, double carried, Row& row) {
+  row.rate_variance = std::min(kRateVarianceMost, (1 + carried) / row.requests);
+  if (last == nullptr || !(last->rate_per_s > 0)) return;
+  const double change = std::log(row.workload.rate_per_s / last->rate_per_s);
+  row.rate_variance = std::min(kRateVarianceMost, row.rate_variance + square(carried * change));
+}
+
+Row row_of(const Observation& o, const PodReport* last, const queueing::ServiceModel& model,
+           std::int64_t cycle, double& residence_share) {
   Row row;
   row.workload = workload_of(o);
   row.seen = {std::log(*o.ttft_ms), std::log(*o.itl_ms), 0};
@@ -134,8 +149,12 @@ Row row_of(const Observation& o, const PodReport* last, std::int64_t cycle) {
     row.has_running = true;
     row.seen[2] = std::log(*running);
   }
-  row.requests = requests_of(o, last);
+  const double interval_s = interval_of(o, last);
+  row.requests = requests_of(o, interval_s);
   row.cycle = cycle;
+  const double residence_s = 1e-3 * (*o.ttft_ms + decodes(model, row.workload) * *o.itl_ms);
+  residence_share = residence_s / interval_s;
+  note_unsteadiness(last, std::min(1.0, residence_share), row);
   return row;
 }
 
@@ -152,7 +171,7 @@ Key key_of(const queueing::Workload& w, double width) {
 
 /// What a row's means are worth, its age and the model's form aside.
 double worth(const Row& row) {
-  return 1 / (4e-4 / row.reports + 0.04 / row.requests) / row.discount;
+  return 1 / (4e-4 / row.reports + 0.04 / row.requests + 0.04 * row.rate_variance) / row.discount;
 }
 
 queueing::Workload mix(const queueing::Workload& a, const queueing::Workload& b, double share) {
@@ -216,7 +235,7 @@ Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel&
     }
     if (left_out.size() < kReasonsMost) left_out.emplace_back(std::move(why), 1);
   };
-  double rate = 0;
+  double rate = 0, share = 0, counted = 0;
   queueing::Workload mean;
   for (const Observation* o : order) {
     if (auto why = out_of_range(*o)) {
@@ -226,7 +245,10 @@ Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel&
     const std::uint64_t pod = stable_hash(o->pod);
     const auto known_pod = state.pods.find(pod);
     const PodReport* last = known_pod == state.pods.end() ? nullptr : &known_pod->second;
-    const Row row = row_of(*o, last, state.cycle);
+    double residence = 0;
+    const Row row = row_of(*o, last, model, state.cycle, residence);
+    share += residence;
+    ++counted;
     rate += row.workload.rate_per_s;
     mean = mix(mean, row.workload, row.workload.rate_per_s / rate);
     const std::uint64_t print = fingerprint(*o);
@@ -234,7 +256,8 @@ Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel&
                        (last->fingerprint == print || !(o->time_s > last->time_s));
     const bool full = saturated(*o, row, model, state, last);
     const double newest = last == nullptr ? o->time_s : std::max(o->time_s, last->time_s);
-    state.pods[pod] = {print, state.cycle, newest, known(o->waiting, 0, 1e12).value_or(0)};
+    state.pods[pod] = {print, state.cycle, newest, known(o->waiting, 0, 1e12).value_or(0),
+                       row.workload.rate_per_s};
     if (stale) {
       leave_out("stale: a time or numbers that this pod has reported before");
     } else if (full) {
@@ -245,6 +268,7 @@ Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel&
   }
   forget_old_pods(state);
   if (rate > 0) out.latest = mean;
+  if (counted > 0) state.residence_share = share / counted;
   for (double width = 1; out.rows.size() > kRowsInCycle; width *= 2) {
     std::vector<Row> merged;
     for (Row& row : out.rows) merge_into(merged, std::move(row), width);
@@ -280,6 +304,7 @@ void merge_into(std::vector<Row>& rows, Row row, double width) {
   old.reports = old.reports * std::min(1.0, remains) + row.reports;
   old.requests = std::min(kRequestsMost, old.requests * std::min(1.0, remains) + row.requests);
   old.discount += share * (row.discount - old.discount);
+  old.rate_variance = square(1 - share) * old.rate_variance + square(share) * row.rate_variance;
   old.cycle = std::max(old.cycle, row.cycle);
   old.predicted = old.derived = false;
 }

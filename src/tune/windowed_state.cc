@@ -20,9 +20,10 @@ constexpr std::size_t kDocumentBytesMax = 1024 * 1024;
 constexpr std::int64_t kCountMost = std::int64_t{1} << 53;
 constexpr std::size_t kPriorTermsMax = 8;
 constexpr double kNumberMost = 1e300;
+constexpr double kVarianceMost = 1e6;
 
 // One row, pod or term of the prior is one list of numbers.
-constexpr std::size_t kRowNumbers = 15, kPodNumbers = 3, kTermNumbers = 7;
+constexpr std::size_t kRowNumbers = 16, kPodNumbers = 4, kTermNumbers = 7;
 using Numbers = std::vector<double>;
 
 /// Thrown away at the first thing that is wrong; says what it was.
@@ -125,7 +126,7 @@ Numbers numbers_of(const Row& row) {
   Numbers out = numbers_of(row.workload);
   out.insert(out.end(), row.seen.begin(), row.seen.end());
   out.insert(out.end(), {row.has_running ? 1.0 : 0.0, row.requests, row.reports, row.discount,
-                         static_cast<double>(row.cycle)});
+                         static_cast<double>(row.cycle), row.rate_variance});
   return out;
 }
 
@@ -138,6 +139,7 @@ Row row_from(const Numbers& n) {
   row.reports = n[12];
   row.discount = n[13];
   row.cycle = static_cast<std::int64_t>(n[14]);
+  row.rate_variance = n[15];
   return row;
 }
 
@@ -148,7 +150,8 @@ bool sane(const Row& row, std::int64_t cycle) {
   return queueing::check(row.workload).has_value() && row.workload.rate_per_s > 0 &&
          row.workload.input_mean > 0 && row.requests >= 1 && row.requests <= 1e12 &&
          row.reports > 0 && row.reports <= 1e6 && row.discount >= 1 && row.discount <= 1e9 &&
-         row.cycle >= 0 && row.cycle <= cycle;
+         row.cycle >= 0 && row.cycle <= cycle && row.rate_variance >= 0 &&
+         row.rate_variance <= kVarianceMost;
 }
 
 std::string rows_json(std::span<const Row> rows) {
@@ -224,9 +227,9 @@ std::string pods_json(const WindowedState& s) {
   std::string out;
   for (const auto& [pod, report] : s.pods) {
     // Hashes need all 64 bits, which a JSON number does not promise.
-    out += fmt::format(R"({}["{:x}","{:x}",{},{},{}])", out.empty() ? "" : ",", pod,
+    out += fmt::format(R"({}["{:x}","{:x}",{},{},{},{}])", out.empty() ? "" : ",", pod,
                        report.fingerprint, report.cycle, json_number(report.time_s),
-                       json_number(report.waiting));
+                       json_number(report.waiting), json_number(report.rate_per_s));
   }
   return "[" + out + "]";
 }
@@ -264,7 +267,7 @@ void read_pods(Reader& read, const dom::object& root, WindowedState& s) {
       return read.complain("pods", "from a later cycle");
     }
     s.pods[hash_from(read, pod)] = {hash_from(read, fingerprint), static_cast<std::int64_t>(n[0]),
-                                    n[1], n[2]};
+                                    n[1], n[2], n[3]};
     if (read.fails()) return;
   }
 }
@@ -301,11 +304,11 @@ std::string to_json(const WindowedState& s) {
   return fmt::format(
       R"({{"estimator":"windowed","version":{},"cycle":{},"parameters":{},"covariance":{},)"
       R"("scales":{},"rows":{},"rejected":{},"rejections":{},"direction":{},"prior":{},)"
-      R"("learnt":{},"holdout":[{},{}],"latest":{},"pods":{},"estimate":{}}})",
+      R"("learnt":{},"holdout":[{},{}],"residence":{},"latest":{},"pods":{},"estimate":{}}})",
       kVersion, s.cycle, parameters, json_list({s.covariance.data(), 9}), json_list(s.scales),
       rows_json(s.rows), rows_json(s.rejected), s.rejections, s.direction, prior_json(s.prior),
-      s.learnt, json_number(s.holdout_sum), json_number(s.holdout_weight), latest, pods_json(s),
-      estimate_json(s.estimate));
+      s.learnt, json_number(s.holdout_sum), json_number(s.holdout_weight),
+      json_number(s.residence_share), latest, pods_json(s), estimate_json(s.estimate));
 }
 
 Result<WindowedState> windowed_state_from_json(std::string_view document) {
@@ -345,8 +348,8 @@ Result<WindowedState> windowed_state_from_json(std::string_view document) {
   }
   const Numbers covariance = read.numbers(root, "covariance", 9);
   std::copy(covariance.begin(), covariance.end(), s.covariance.data());
-  const Numbers scales = read.numbers(root, "scales", kOutputs);
-  for (std::size_t m = 0; m < kOutputs; ++m) {
+  const Numbers scales = read.numbers(root, "scales", s.scales.size());
+  for (std::size_t m = 0; m < s.scales.size(); ++m) {
     if (!(scales[m] > 1e-6 && scales[m] < 1e6)) read.complain("scales", "out of range");
     s.scales[m] = scales[m];
   }
@@ -362,6 +365,7 @@ Result<WindowedState> windowed_state_from_json(std::string_view document) {
   if (!(s.holdout_sum >= 0 && s.holdout_weight >= 0 && s.holdout_weight <= 1)) {
     read.complain("holdout", "out of range");
   }
+  s.residence_share = read.number(root, "residence", 0, kNumberMost);
   if (!read.is_null(root, "latest")) {
     s.latest = workload_from(read.numbers(root, "latest", 7));
     if (!queueing::check(*s.latest)) read.complain("latest", "out of range");

@@ -24,6 +24,7 @@ struct PodReport {
   std::int64_t cycle = 0;
   double time_s = 0;
   double waiting = 0;
+  double rate_per_s = 0;
 };
 
 struct WindowedState {
@@ -35,11 +36,12 @@ struct WindowedState {
   std::vector<PriorTerm> prior;  ///< beside the ratios that hold for all engines
   std::optional<Vector3> parameters;
   Matrix3 covariance = Matrix3::Zero();
-  Scales scales{1, 1, 1};
+  Scales scales = kScalesExpected;
   std::int64_t learnt = 0;  ///< cycles accepted since the window was last dropped
   double holdout_sum = 0, holdout_weight = 0;  ///< squared errors, the newest count most
   std::map<std::uint64_t, PodReport> pods;     ///< by hash of the name
-  std::optional<queueing::Workload> latest;    ///< lengths of the latest usable cycle
+  double residence_share = 0;  ///< of an interval, that requests of the newest rows last
+  std::optional<queueing::Workload> latest;  ///< lengths of the latest usable cycle
   ParameterEstimate estimate;
 };
 

@@ -26,6 +26,9 @@ Pattern pattern(const Subject& subject, std::string_view name) {
   return {};
 }
 
+constexpr const char* kRealServers[] = {"Qwen-14B H100", "Llama-8B H100", "h100-8b",
+                                        "a100-8b",       "h100-70b-tp4",  "a100-70b-tp4"};
+
 Score learn(std::string_view server, std::string_view load, Feed feed, Columns columns) {
   Feeder feeder(subject(server), 5'000);
   const Pattern loads = pattern(feeder.subject(), load);
@@ -34,7 +37,7 @@ Score learn(std::string_view server, std::string_view load, Feed feed, Columns c
 }
 
 TEST(Learning, FindsTheRateOfAServerWhoseLoadVaries) {
-  for (const char* server : {"Qwen-14B H100", "Llama-8B H100", "h100-8b", "a100-8b"}) {
+  for (const char* server : kRealServers) {
     const Score s = learn(server, "sawtooth 0.1 to 0.6", Feed::kSteady, Columns::kAll);
     ASSERT_TRUE(s.error[0] && s.error[1] && s.error[2]) << server;
     EXPECT_LT(std::fabs(*s.error[0]), 0.30) << server;
@@ -46,11 +49,31 @@ TEST(Learning, FindsTheRateOfAServerWhoseLoadVaries) {
 }
 
 TEST(Learning, NoiseOfThreePercentDoesNotHideTheRate) {
-  for (const char* load : {"sawtooth 0.1 to 0.6", "mixed shapes", "two pods 0.15, 0.45"}) {
-    const Score s = learn("Qwen-14B H100", load, Feed::kNoise, Columns::kBare);
-    ASSERT_TRUE(s.error[2]) << load;
-    EXPECT_LT(std::fabs(*s.error[2]), 0.05) << load;
+  for (const char* server : kRealServers) {
+    for (const char* load : {"ramp 0.02 to 0.70", "two pods 0.15, 0.45"}) {
+      const Score s = learn(server, load, Feed::kNoise, Columns::kBare);
+      ASSERT_TRUE(s.error[0] && s.error[1] && s.error[2]) << server << ", " << load;
+      EXPECT_LT(std::fabs(*s.error[0]), 0.30) << server << ", " << load;
+      EXPECT_LT(std::fabs(*s.error[1]), 0.15) << server << ", " << load;
+      EXPECT_LT(std::fabs(*s.error[2]), 0.05) << server << ", " << load;
+    }
   }
+}
+
+TEST(Learning, ConstantLoadIsAnsweredByWhatRealServersHaveInCommon) {
+  for (const char* server : kRealServers) {
+    const Score s = learn(server, "constant 0.10", Feed::kNoise, Columns::kBare);
+    ASSERT_TRUE(s.error[2]) << server;
+    EXPECT_LT(std::fabs(*s.error[2]), 0.15) << server;
+    EXPECT_FALSE(s.identified) << server;
+    EXPECT_TRUE(s.covered[2].value_or(false)) << server;
+  }
+}
+
+TEST(Learning, AnUnusualServerAtConstantLoadIsCalledUnidentifiedAndTheIntervalHoldsIt) {
+  const Score s = learn("granite sample", "constant 0.10", Feed::kSteady, Columns::kAll);
+  EXPECT_FALSE(s.identified);
+  EXPECT_TRUE(s.covered[2].value_or(false));
 }
 
 TEST(Learning, ConstantLoadLeavesADirectionUnseenAndSaysSo) {

@@ -193,6 +193,16 @@ TEST(WindowedEstimator, StaleNumbersTeachNothing) {
   EXPECT_EQ(after.covariance, before.covariance);
 }
 
+TEST(WindowedEstimator, RequestsThatOutlastTheIntervalAreSaid) {
+  const Server server;
+  const auto estimator = estimator_for(server);
+  teach(*estimator, server.report(0.3, 60));
+  EXPECT_THAT(teach(*estimator, server.report(0.31, 120)).reason,
+              testing::Not(testing::HasSubstr("requests last")));
+  EXPECT_THAT(teach(*estimator, server.report(0.32, 125)).reason,
+              testing::HasSubstr("of an interval"));
+}
+
 TEST(WindowedEstimator, MissingZeroAndImpossibleNumbersNeverMoveAParameter) {
   const Server server;
   const auto estimator = estimator_for(server);
