@@ -8,6 +8,7 @@
 
 #include "capacity/settings_schema.h"
 #include "tailrace/core/settings.h"
+#include "tailrace/core/settings_reference.h"
 #include "tailrace/core/text.h"
 #include "tailrace/core/yaml_tree.h"
 
@@ -69,8 +70,19 @@ struct Draft {
   std::optional<std::string> wrong;
 };
 
-/// Reads one entry over `defaults`.
-Draft read_entry(const Source& source, bool is_default, const ModelSettings& defaults,
+/// Takes out what only `default` may say.
+void refuse_fleet_keys(core::YamlNode& entry, const std::string& name, core::Problems& problems) {
+  std::erase_if(entry.members, [&](const auto& member) {
+    if (!is_fleet_key(member.key)) return false;
+    const std::string path = name + "." + member.key;
+    problems.remember_line(path, member.node.line);
+    problems.add(path, "holds for all models together; move it to the entry `default`");
+    return true;
+  });
+}
+
+/// Reads one entry over `defaults`; `fleet` is null unless it is `default`.
+Draft read_entry(const Source& source, FleetSettings* fleet, const ModelSettings& defaults,
                  std::string_view origin) {
   Draft draft;
   draft.settings = defaults;
@@ -85,11 +97,20 @@ Draft read_entry(const Source& source, bool is_default, const ModelSettings& def
   core::YamlNode nothing;
   nothing.kind = core::YamlNode::Kind::kMap;
   const bool empty = source.tree->kind == core::YamlNode::Kind::kNull;
-  const core::YamlNode& tree = empty ? nothing : *source.tree;
+  core::YamlNode tree = empty ? nothing : *source.tree;
   core::Problems problems(origin);
   problems.remember_line(source.name, source.tree->line);
+  if (fleet == nullptr) refuse_fleet_keys(tree, source.name, problems);
   core::SettingsReader reader(problems);
-  SettingsDraft fields{draft.settings, draft.model, draft.ns, is_default, {}, {}};
+  SettingsDraft fields{.settings = draft.settings,
+                       .model = draft.model,
+                       .ns = draft.ns,
+                       .fleet = fleet,
+                       .names_model = fleet == nullptr,
+                       .ttft_ms = {},
+                       .itl_ms = {},
+                       .gpus = {},
+                       .quotas = {}};
   reader.read(tree, source.name, [&] { visit_settings(reader, fields); });
   check_settings(fields, source.name, problems);
   if (!problems.none()) draft.wrong = problems.error().message;
@@ -129,6 +150,25 @@ void VariantSettings::apply_to(Variant& variant) const {
   set(variant.knee_tokens, knee_tokens);
   set(variant.accelerator, accelerator);
   set(variant.fingerprint, fingerprint);
+  set(variant.role, role);
+}
+
+std::string config_reference() {
+  ModelSettings settings;
+  FleetSettings fleet;
+  std::string model, ns;
+  SettingsDraft fields{.settings = settings,
+                       .model = model,
+                       .ns = ns,
+                       .fleet = &fleet,
+                       .names_model = true,
+                       .ttft_ms = {},
+                       .itl_ms = {},
+                       .gpus = {},
+                       .quotas = {}};
+  core::SettingsReference writer(true);
+  visit_settings(writer, fields);
+  return writer.text();
 }
 
 Config Config::with_defaults() {
@@ -160,7 +200,8 @@ class ConfigReader {
       return;
     }
     config_.active_ = true;
-    auto draft = read_entry(source, true, ModelSettings{}, origin_);
+    FleetSettings fleet;
+    auto draft = read_entry(source, &fleet, ModelSettings{}, origin_);
     if (draft.wrong) {
       config_.problems_.push_back({source.name, *draft.wrong});
       config_.default_is_wrong_ =
@@ -168,10 +209,11 @@ class ConfigReader {
       return;
     }
     config_.defaults_ = std::move(draft.settings);
+    config_.fleet_ = std::move(fleet);
   }
 
   void read_model(const Source& source) {
-    auto draft = read_entry(source, false, config_.defaults_, origin_);
+    auto draft = read_entry(source, nullptr, config_.defaults_, origin_);
     const ModelKey key{draft.ns, draft.model};
     const bool names_one = !key.ns.empty() && !key.model.empty();
     if (names_one) config_.named_.insert(key);

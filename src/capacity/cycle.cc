@@ -22,7 +22,14 @@ struct ModelMemory {
   SloFreeze freeze;
   std::optional<SloTarget> slo;                ///< the last that traffic gave
   std::optional<queueing::Workload> workload;  ///< the same
+  std::optional<double> idle_since_s;          ///< without a gap; empty: it is not known to be idle
   double seen_s = 0;
+};
+
+/// An analysis, and what scale to zero is to know.
+struct Analysed {
+  ModelAnalysis analysis;
+  ZeroEvidence zero;
 };
 
 /// A model's variants as its settings have them.
@@ -47,9 +54,46 @@ std::optional<std::string> twice_named(const ModelState& model) {
   return std::nullopt;
 }
 
+/// By every signal nobody uses the model: each replica reports, and none has work.
+bool known_idle(std::span<const Variant> variants, const WorkloadSummary& model_wide,
+                const std::optional<Backlog>& gateway) {
+  if (model_wide.busy_pods > 0 || model_wide.unknown_pods > 0 || model_wide.waiting > 0) {
+    return false;
+  }
+  if (gateway && !(gateway->requests <= 0)) return false;
+  return std::all_of(variants.begin(), variants.end(), [](const Variant& v) {
+    return static_cast<std::int64_t>(v.pods.size()) >= v.current &&
+           std::none_of(v.pods.begin(), v.pods.end(),
+                        [](const auto& pod) { return pod.running.value_or(0) > 0; });
+  });
+}
+
+/// `seen_s`: of the cycle before.
+ZeroEvidence zero_evidence(double now_s, double seen_s, bool idle, const ModelSettings& settings,
+                           const std::optional<Backlog>& gateway, ModelMemory& memory) {
+  // Over a gap that is longer than the retention nobody knows what happened.
+  if (!idle || now_s - seen_s > settings.retention_s) memory.idle_since_s.reset();
+  if (idle && !memory.idle_since_s) memory.idle_since_s = now_s;
+  ZeroEvidence zero;
+  zero.enabled = settings.scale_to_zero;
+  zero.retention_s = settings.retention_s;
+  if (memory.idle_since_s && now_s - *memory.idle_since_s >= settings.retention_s) {
+    zero.requests = 0;
+  }
+  if (gateway) zero.waiting = gateway->requests;
+  return zero;
+}
+
+std::string zero_note(double now_s, const ModelSettings& settings, const ModelMemory& memory) {
+  const auto after =
+      fmt::format("scale to zero after {:g} s without a request: ", settings.retention_s);
+  if (!memory.idle_since_s) return after + "not known to be idle now";
+  return after + fmt::format("known to be idle for {:g} s", now_s - *memory.idle_since_s);
+}
+
 /// Holds every variant, with the reason.
-ModelAnalysis held(const ModelState& model, const std::vector<Variant>& variants, bool active,
-                   const std::string& reason) {
+Analysed held(const ModelState& model, const std::vector<Variant>& variants, bool active,
+              const std::string& reason) {
   ModelReading reading;
   reading.key = model.key;
   reading.priority = model.priority;
@@ -61,7 +105,8 @@ ModelAnalysis held(const ModelState& model, const std::vector<Variant>& variants
   out.notes.clear();
   out.active = active;
   out.failure = reason;
-  return out;
+  // Without its settings nobody knows whether it may be empty: it stays as it is.
+  return {std::move(out), ZeroEvidence{.enabled = true}};
 }
 
 WorkloadSummary summary_of(const Variant& variant, Assembly assembly, Aggregator& model_wide) {
@@ -113,12 +158,11 @@ struct CycleState::Impl {
   std::map<ModelKey, ModelMemory> models;
   std::optional<Stabiliser> stabiliser;
 
-  ModelAnalysis analyse(double now_s, const ModelState& model, const Config& config);
+  Analysed analyse(double now_s, const ModelState& model, const Config& config);
   void forget(double now_s);
 };
 
-ModelAnalysis CycleState::Impl::analyse(double now_s, const ModelState& model,
-                                        const Config& config) {
+Analysed CycleState::Impl::analyse(double now_s, const ModelState& model, const Config& config) {
   const auto settings = config.settings_of(model.key);
   if (!settings) {
     return held(model, with_settings(model, {}), config.active(), settings.error().message);
@@ -127,7 +171,7 @@ ModelAnalysis CycleState::Impl::analyse(double now_s, const ModelState& model,
   if (const auto twice = twice_named(model)) return held(model, variants, true, *twice);
 
   ModelMemory& memory = models[model.key];
-  memory.seen_s = now_s;
+  const double seen_s = std::exchange(memory.seen_s, now_s);
   ModelReading reading;
   reading.key = model.key;
   reading.priority = settings->priority.value_or(model.priority);
@@ -141,7 +185,14 @@ ModelAnalysis CycleState::Impl::analyse(double now_s, const ModelState& model,
   const auto model_wide = everything.summary();
   if (auto workload = model_wide.workload()) memory.workload = workload;
   reading.workload = memory.workload;
-  return analyze(reading, *settings, slo_of(reading, model_wide, *settings, memory));
+  Analysed out;
+  out.analysis = analyze(reading, *settings, slo_of(reading, model_wide, *settings, memory));
+  out.zero = zero_evidence(now_s, seen_s, known_idle(variants, model_wide, model.gateway),
+                           *settings, model.gateway, memory);
+  if (settings->scale_to_zero) {
+    out.analysis.notes.push_back(zero_note(now_s, *settings, memory));
+  }
+  return out;
 }
 
 void CycleState::Impl::forget(double now_s) {
@@ -183,20 +234,26 @@ CycleResult run_cycle(double now_s, const CycleInput& input, const CycleConfig& 
                       CycleState& state) {
   CycleResult result;
   result.models.reserve(input.models.size());
+  std::vector<ZeroEvidence> zeros;
+  zeros.reserve(input.models.size());
   for (const auto& model : input.models) {
-    result.models.push_back(state.impl_->analyse(now_s, model, config.models));
+    auto analysed = state.impl_->analyse(now_s, model, config.models);
+    const auto given = input.zero.find(model.key);
+    zeros.push_back(given == input.zero.end() ? analysed.zero : given->second);
+    result.models.push_back(std::move(analysed.analysis));
   }
   state.impl_->forget(now_s);
-  result.decisions = optimize(config.optimizer, result.models, input.limits);
+  auto limits = input.limits;
+  if (!limits && config.total_gpus) limits = free_gpus(*config.total_gpus, result.models);
+  result.decisions = optimize(config.optimizer, result.models, limits);
   if (state.impl_->stabiliser) state.impl_->stabiliser->apply(now_s, result.decisions);
   std::span<Decision> rest = result.decisions;
-  for (const auto& model : result.models) {
-    const auto own = rest.first(model.variants.size());
+  for (std::size_t i = 0; i < result.models.size(); ++i) {
+    const auto& model = result.models[i];
+    enforce(model, zeros[i], rest.first(model.variants.size()));
     rest = rest.subspan(model.variants.size());
-    const auto zero = input.zero.find(model.key);
-    enforce(model, zero == input.zero.end() ? ZeroEvidence{} : zero->second, own);
   }
-  if (input.limits) limit_growth(result.models, *input.limits, result.decisions);
+  if (limits) limit_growth(result.models, *limits, result.decisions);
   sign(result.decisions, config.writer);
   return result;
 }

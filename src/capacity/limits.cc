@@ -71,6 +71,15 @@ void GpuLimits::take(const std::string& ns, const std::string& accelerator, int 
   if (own != quota.end()) spend(own->second, accelerator, taken);
 }
 
+GpuLimits free_gpus(GpuLimits total, std::span<const ModelAnalysis> models) {
+  for (const ModelAnalysis& model : models) {
+    for (const VariantCapacity& v : model.variants) {
+      total.take(model.key.ns, v.accelerator, v.gpus_per_replica, add_counts(v.current, v.pending));
+    }
+  }
+  return total;
+}
+
 void limit_growth(std::span<const ModelAnalysis> models, GpuLimits limits,
                   std::span<Decision> decisions) {
   std::vector<Growth> growing;

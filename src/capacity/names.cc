@@ -18,6 +18,13 @@ std::string_view role_text(Role role) {
   return "";
 }
 
+Result<Role> parse_role(std::string_view text) {
+  for (const Role role : {Role::kBoth, Role::kPrefill, Role::kDecode}) {
+    if (role_text(role) == text) return role;
+  }
+  return fail(ErrorCode::kInvalidArgument, "is no role; use both, prefill or decode");
+}
+
 std::string_view statistic_text(queueing::Statistic which) {
   switch (which) {
     case queueing::Statistic::kMean:

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "capacity/names.h"
 #include "tailrace/core/text.h"
 #include "tailrace/core/words.h"
 
@@ -44,6 +45,7 @@ enum Place : std::size_t {
   kMaxQueue,
   kKnee,
   kFingerprint,
+  kRole,
   kScaledUpAt,
   kPriority,
   kGatewayQueue,
@@ -88,6 +90,7 @@ constexpr std::array<Column, kPlaces> kColumns{{
     {"max_queue", Kind::kWhole, 0, kSequences},
     {"knee_tokens", Kind::kReal, 0, kSequences},
     {"fingerprint", Kind::kText},
+    {"role", Kind::kText},
     {"scaled_up_at_s"},
     {"priority", Kind::kReal, 0, kSequences},
     {"gateway_queue", Kind::kReal, 0, kTokens},
@@ -223,6 +226,12 @@ Result<RecordedTable::Row> RecordedTable::read(std::span<const std::string> cell
                              kColumns[place].name));
     }
   }
+  if (!row.texts[kRole].empty()) {
+    if (const auto role = parse_role(row.texts[kRole]); !role) {
+      return bad(
+          fmt::format("column role: {} {}", core::quoted(row.texts[kRole]), role.error().message));
+    }
+  }
   return row;
 }
 
@@ -287,7 +296,7 @@ Result<void> RecordedTable::take(const Row& row) {
   // What belongs to the variant or the model is said by each of its rows; two sayings are a mix-up.
   for (const Place place :
        {kAccelerator, kCurrent, kPending, kMin, kMax, kCost, kGpus, kMaxBatch, kMaxBatchedTokens,
-        kKvTokens, kMaxQueue, kKnee, kFingerprint, kScaledUpAt, kPriority, kGatewayQueue}) {
+        kKvTokens, kMaxQueue, kKnee, kFingerprint, kRole, kScaledUpAt, kPriority, kGatewayQueue}) {
     const bool is_text = kColumns[place].kind == Kind::kText;
     if (is_text ? row.text(place).empty() : !row.number(place)) continue;
     const bool of_model = place == kPriority || place == kGatewayQueue;
@@ -302,6 +311,7 @@ Result<void> RecordedTable::take(const Row& row) {
   }
   if (!row.text(kAccelerator).empty()) v.accelerator = row.text(kAccelerator);
   if (!row.text(kFingerprint).empty()) v.fingerprint = row.text(kFingerprint);
+  if (!row.text(kRole).empty()) v.role = parse_role(row.text(kRole)).value_or(v.role);
   row.set(kCurrent, v.current);
   row.set(kPending, v.pending);
   row.set(kMin, v.min);
@@ -341,13 +351,23 @@ Result<void> RecordedTable::take(const Row& row) {
   return {};
 }
 
+void RecordedTable::forget_pods(double until_s) {
+  for (auto& [variant, pods] : seen_) {
+    pods_seen_ -= std::erase_if(pods, [&](const auto& pod) { return pod.second < until_s; });
+  }
+}
+
 RecordedCycle RecordedTable::end_cycle() {
-  // Where nobody says how many there are, those that report are; who reports no more keeps the
-  // number he had.
+  // Where nobody says how many there are, those that report are, and those that did a moment ago: a
+  // lost scrape is no lost pod. Who reports no more keeps the number he had.
+  if (pods_seen_ > kCycleRowsMax) forget_pods(*time_s_);
+  forget_pods(*time_s_ - kPodMemorySeconds);
   for (auto& model : models_) {
     for (auto& v : model.variants) {
+      auto& seen = seen_[{v.key, v.name}];
+      for (const auto& pod : v.pods) pods_seen_ += seen.insert_or_assign(pod.pod, *time_s_).second;
       if (v.pods.empty() || told_.contains({{v.key, v.name}, kCurrent})) continue;
-      v.current = static_cast<std::int64_t>(v.pods.size());
+      v.current = static_cast<std::int64_t>(seen.size());
     }
   }
   RecordedCycle cycle{*time_s_, models_};

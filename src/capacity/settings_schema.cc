@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
+#include <type_traits>
 
+#include "capacity/names.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::capacity {
@@ -23,6 +27,13 @@ tl::unexpected<Error> wrong(std::string what) {
   return fail(ErrorCode::kInvalidArgument, std::move(what));
 }
 
+std::string default_text(double value) {
+  return fmt::format("{:g}", value);
+}
+std::string default_text(const std::optional<double>& value) {
+  return value ? default_text(*value) : "";
+}
+
 /// A number for which `ok` holds; `what` says what it must be.
 template <class T, class Ok>
 core::Field number_field(std::string name, T& into, const std::string& what, std::string help,
@@ -31,6 +42,7 @@ core::Field number_field(std::string name, T& into, const std::string& what, std
   field.name = std::move(name);
   field.type = what;
   field.help = std::move(help);
+  field.default_text = default_text(into);
   field.assign = [&into, what, ok](std::string_view text) -> Result<void> {
     const double value = core::parse_double(text).value_or(NAN);
     if (!std::isfinite(value) || !ok(value)) return wrong("is not a " + what);
@@ -89,20 +101,123 @@ core::Field tuning_field() {
   return field;
 }
 
-core::Field seconds_field(std::string name, double& into, std::string help) {
+/// From `low_s` seconds to a day.
+core::Field seconds_field(std::string name, double& into, std::string help, int low_s = 0) {
   core::Field field;
   field.name = std::move(name);
-  field.type = "duration, such as 60s, up to 24h";
+  field.type = fmt::format("duration from {} to 24h", low_s == 0 ? "0" : fmt::format("{}s", low_s));
   field.help = std::move(help);
-  field.assign = [&into](std::string_view text) -> Result<void> {
+  field.default_text = core::print_duration(
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(into)));
+  field.assign = [&into, low_s, type = field.type](std::string_view text) -> Result<void> {
     const auto value = core::parse_duration(text);
     if (!value) return fail(value.error());
     const double seconds = std::chrono::duration<double>(*value).count();
-    if (!(seconds >= 0 && seconds <= 86400)) return wrong("is not a duration from 0 to 24h");
+    if (!(seconds >= low_s && seconds <= 86400)) return wrong("is not a " + type);
     into = seconds;
     return {};
   };
   return field;
+}
+
+/// A number or `off`.
+template <class T>
+core::Field cap_field(std::string name, std::optional<T>& into, std::string help) {
+  constexpr double kMax = 1e9;
+  core::Field field;
+  field.name = std::move(name);
+  field.type =
+      std::is_integral_v<T> ? "whole number from 0 to 1e9, or off" : "number from 0 to 1e9, or off";
+  field.help = std::move(help);
+  field.default_text = into ? fmt::format("{}", *into) : "off";
+  field.assign = [&into, type = field.type](std::string_view text) -> Result<void> {
+    if (text == "off") {
+      into.reset();
+      return {};
+    }
+    const double value = core::parse_double(text).value_or(NAN);
+    const bool whole = !std::is_integral_v<T> || std::floor(value) == value;
+    if (!(value >= 0 && value <= kMax) || !whole) return wrong("is not a " + type);
+    into = static_cast<T>(value);
+    return {};
+  };
+  return field;
+}
+
+/// "H100=8" and the like into `into`.
+core::Field gpus_field(std::string name, std::map<std::string, std::int64_t>& into,
+                       std::string help) {
+  core::Field field;
+  field.name = std::move(name);
+  field.type = "list of KIND=NUMBER, such as H100=8 (-1 for any number)";
+  field.help = std::move(help);
+  field.is_list = true;
+  field.clear = [&into] { into.clear(); };
+  field.assign = [&into](std::string_view text) -> Result<void> {
+    auto gpus = parse_gpus(text);
+    if (!gpus) return fail(gpus.error());
+    if (into.insert(std::move(*gpus)).second) return {};
+    return wrong("is of a kind that stands twice; keep one");
+  };
+  return field;
+}
+
+core::Field role_field(std::string name, std::optional<Role>& into, std::string help) {
+  core::Field field;
+  field.name = std::move(name);
+  field.type = "both \\| prefill \\| decode";
+  field.help = std::move(help);
+  field.assign = [&into](std::string_view text) -> Result<void> {
+    const auto role = parse_role(text);
+    if (!role) return fail(role.error());
+    into = *role;
+    return {};
+  };
+  return field;
+}
+
+void visit_stabilisation(core::SchemaVisitor& v, StabilisationConfig& s) {
+  v.field(seconds_field("downWindow", s.down_window_s,
+                        "A decrease takes the largest recommendation of this time"));
+  v.field(seconds_field("upWindow", s.up_window_s,
+                        "An increase takes the smallest recommendation of this time"));
+  v.field(cap_field("upPods", s.up.pods, "Replicas that may be added in upPeriod"));
+  v.field(cap_field("upPercent", s.up.percent,
+                    "The same, of those at its beginning; where both are set the larger holds"));
+  v.field(seconds_field("upPeriod", s.up.period_s, "Of upPods and upPercent", 1));
+  v.field(cap_field("downPods", s.down.pods, "Replicas that may go in downPeriod"));
+  v.field(cap_field("downPercent", s.down.percent, "The same, of those at its beginning"));
+  v.field(seconds_field("downPeriod", s.down.period_s, "Of downPods and downPercent", 1));
+}
+
+void visit_fleet(core::SchemaVisitor& v, FleetSettings& fleet, SettingsDraft& draft) {
+  v.field(core::choice_field<OptimizerKind>(
+      "optimizer", fleet.optimizer.kind,
+      {{"cost-aware", OptimizerKind::kCostAware}, {"greedy", OptimizerKind::kGreedyByScore}},
+      "In `default`. Who grows: each model by itself, or models compete for the GPUs that are "
+      "left"));
+  v.field(core::flag_field("rescale", fleet.optimizer.rescale,
+                           "In `default`, with optimizer greedy: a kind of GPU that is wanted more "
+                           "than there is, is divided anew by priority times demand"));
+  v.field(gpus_field("totalGpus", draft.gpus,
+                     "In `default`. All GPUs of the fleet, those in use included; a kind that is "
+                     "not named has none. Without it nobody counts"));
+}
+
+void visit_fleet_sections(core::SchemaVisitor& v, FleetSettings& fleet, SettingsDraft& draft) {
+  v.section("stabilisation",
+            "In `default`. Between the times of a recording, or the cycles of an autoscaler; "
+            "without this section (`stabilisation: {}` has the defaults) each stands for itself.",
+            [&] {
+              if (!fleet.stabilisation) fleet.stabilisation.emplace();
+              visit_stabilisation(v, *fleet.stabilisation);
+            });
+  v.map("quotas",
+        "In `default`, by namespace: what its models may use of `totalGpus`. A namespace that is "
+        "not named may use all.",
+        [&](const std::string& ns) {
+          v.field(gpus_field("gpus", draft.quotas[ns], "Those in use included; other kinds: none"));
+        });
 }
 
 void visit_variant(core::SchemaVisitor& v, VariantSettings& s) {
@@ -123,6 +238,8 @@ void visit_variant(core::SchemaVisitor& v, VariantSettings& s) {
   v.field(number_field("kneeTokens", s.knee_tokens, "number of tokens from 0 to 1e6",
                        "Tokens that an iteration computes at no extra time",
                        [](double x) { return x >= 0 && x <= 1e6; }));
+  v.field(role_field("role", s.role,
+                     "What its pods do, where prefill and decode run on pods of their own"));
   v.field(optional_text_field("accelerator", s.accelerator, "Kind of GPU, as the limits name it"));
   v.field(optional_text_field("fingerprint", s.fingerprint,
                               "Of image, flags and hardware; another one learns anew"));
@@ -136,10 +253,11 @@ void visit_settings(core::SchemaVisitor& v, SettingsDraft& draft) {
                        "number above 1 and up to 1e6 (k; the target utilisation is 1 - 1/k)",
                        "k of an inferred SLO", [](double k) { return k > 1 && k <= 1e6; }));
   v.field(tuning_field());
-  if (!draft.is_default) {
-    v.field(core::text_field("model_id", draft.model, "Which model; with namespace"));
-    v.field(core::text_field("namespace", draft.ns, "Where it is served; with model_id"));
+  if (draft.names_model) {
+    v.field(core::text_field("model_id", draft.model, "Not in `default`. Which model"));
+    v.field(core::text_field("namespace", draft.ns, "Not in `default`. Where it is served"));
   }
+  if (draft.fleet != nullptr) visit_fleet(v, *draft.fleet, draft);
   v.field(target_field("targetTTFT", draft.ttft_ms, "Time to first token; with targetITL"));
   v.field(target_field("targetITL", draft.itl_ms, "Time between tokens; with targetTTFT"));
   v.field(number_field(
@@ -177,12 +295,42 @@ void visit_settings(core::SchemaVisitor& v, SettingsDraft& draft) {
                        "Of present supply; below it the model shrinks", share));
   v.field(seconds_field("transientDelay", s.transient_delay_s,
                         "For which a new replica teaches nothing"));
+  v.field(core::flag_field("scaleToZero", s.scale_to_zero,
+                           "Whether the last replica goes when nobody has asked for `retention`, "
+                           "where every minimum is 0"));
+  v.field(seconds_field("retention", s.retention_s,
+                        "How long every pod must have reported no request before that", 1));
+  if (draft.fleet != nullptr) visit_fleet_sections(v, *draft.fleet, draft);
   v.map("variants", "By name",
         [&](const std::string& name) { visit_variant(v, s.variants[name]); });
 }
 
+namespace {
+
+void check_fleet(SettingsDraft& draft, const std::string& path, core::Problems& problems) {
+  FleetSettings& fleet = *draft.fleet;
+  if (!draft.gpus.empty()) fleet.total = GpuLimits{draft.gpus, draft.quotas};
+  if (draft.gpus.empty() && !draft.quotas.empty()) {
+    problems.add(
+        path + ".quotas",
+        "needs totalGpus; give how many GPUs of each kind there are (KIND=-1: any number)");
+  }
+  if (fleet.optimizer.rescale && fleet.optimizer.kind != OptimizerKind::kGreedyByScore) {
+    problems.add(path + ".rescale", "needs optimizer greedy; others share nothing");
+  }
+}
+
+}  // namespace
+
+bool is_fleet_key(std::string_view name) {
+  constexpr std::string_view kKeys[] = {"optimizer", "rescale", "totalGpus", "stabilisation",
+                                        "quotas"};
+  return std::find(std::begin(kKeys), std::end(kKeys), name) != std::end(kKeys);
+}
+
 void check_settings(SettingsDraft& draft, const std::string& path, core::Problems& problems) {
   ModelSettings& s = draft.settings;
+  if (draft.fleet != nullptr) check_fleet(draft, path, problems);
   // Of this entry alone: half a pair is a mistake even where `default` has the other half.
   const bool ttft = draft.ttft_ms.value_or(0) > 0;
   const bool itl = draft.itl_ms.value_or(0) > 0;

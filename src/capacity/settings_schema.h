@@ -1,8 +1,11 @@
 // Which keys does an entry of the analyzer's configuration have, and when do they contradict?
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tailrace/capacity/config.h"
 #include "tailrace/core/settings.h"
@@ -14,10 +17,16 @@ struct SettingsDraft {
   ModelSettings& settings;
   std::string& model;
   std::string& ns;
-  bool is_default = false;
+  FleetSettings* fleet = nullptr;  ///< null unless this is the entry `default`
+  bool names_model = true;
   /// Only what this entry says itself.
   std::optional<double> ttft_ms, itl_ms;
+  std::map<std::string, std::int64_t> gpus;
+  std::map<std::string, std::map<std::string, std::int64_t>> quotas;
 };
+
+/// Whether a key belongs to `default` alone.
+bool is_fleet_key(std::string_view name);
 
 void visit_settings(core::SchemaVisitor& visitor, SettingsDraft& draft);
 /// What no single key can be blamed for; and moves the entry's own targets into its settings.

@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,12 +35,15 @@ constexpr const char* kAbout =
     "time_s,namespace,model,variant,pod,rate,input,output,ttft_ms,itl_ms "
     "and, where known, accelerator; running, requests, output_cv, input_cv, prefix_hit, waiting of "
     "the pod; current, pending, min, max, cost, gpus, max_batch, max_batched_tokens, kv_tokens, "
-    "max_queue, knee_tokens, fingerprint, scaled_up_at_s of the variant; priority, gateway_queue "
+    "max_queue, knee_tokens, fingerprint, role, scaled_up_at_s of the variant; priority, "
+    "gateway_queue "
     "of "
     "the model. Earlier times teach the estimators, the last one decides. An empty cell is "
     "unknown, "
     "which is not 0.\n\n"
-    "Example: tailrace capacity metrics.csv --ttft 500 --itl 50";
+    "Example: tailrace capacity metrics.csv --ttft 500 --itl 50\n"
+    "A day, replayed with the windows of an autoscaler: tailrace capacity day.csv --config "
+    "config.yaml --every-cycle";
 
 struct Flags {
   std::string file;
@@ -47,6 +51,8 @@ struct Flags {
   std::optional<std::string> ttft, itl, e2e, percentile, multiplier;
   std::vector<std::string> gpus;
   bool published = false;
+  bool every_cycle = false;
+  bool keys = false;
   bool json = false;
 };
 
@@ -145,26 +151,18 @@ Result<std::optional<capacity::GpuLimits>> read_gpus(const Flags& flags) {
   if (flags.gpus.empty()) return std::optional<capacity::GpuLimits>();
   capacity::GpuLimits limits;
   for (const auto& text : flags.gpus) {
-    const auto equals = text.rfind('=');
-    const auto number = equals == std::string::npos
-                            ? std::nullopt
-                            : core::parse_int(std::string_view(text).substr(equals + 1));
-    if (!number || equals == 0 || *number < -1 || *number > 1'000'000) {
-      return bad(
-          fmt::format("--gpus: {}; give KIND=NUMBER, such as H100=8 (free ones; -1 for any "
-                      "number)",
-                      core::quoted(text)));
-    }
-    if (!limits.available.emplace(text.substr(0, equals), *number).second) {
-      return bad(fmt::format("--gpus: {} is given twice", core::quoted(text.substr(0, equals))));
+    const auto gpus = capacity::parse_gpus(text);
+    if (!gpus) return bad(fmt::format("--gpus: {} {}", core::quoted(text), gpus.error().message));
+    if (!limits.available.insert(*gpus).second) {
+      return bad(fmt::format("--gpus: {} is given twice; keep one", core::quoted(gpus->first)));
     }
   }
   return std::optional(std::move(limits));
 }
 
-/// All cycles but the last one teach; the last one comes back.
-Result<capacity::RecordedCycle> learn(const std::string& path, const capacity::Config& config,
-                                      capacity::CycleState& state) {
+/// Every cycle but the last one goes to `earlier`; the last one comes back.
+Result<capacity::RecordedCycle> read_cycles(
+    const std::string& path, const std::function<void(capacity::RecordedCycle)>& earlier) {
   auto lines = dataset::LineReader::open(path, kLineBytesMax);
   if (!lines) return fail(lines.error());
   auto csv = dataset::CsvReader::open(std::move(*lines));
@@ -179,9 +177,9 @@ Result<capacity::RecordedCycle> learn(const std::string& path, const capacity::C
     const auto row = csv->next(cells);
     if (!row) return fail(row.error());
     if (!*row) break;
-    const auto ended = table->add(cells);
+    auto ended = table->add(cells);
     if (!ended) return at_line(ended.error());
-    if (*ended) capacity::learn_cycle((*ended)->time_s, (*ended)->models, config, state);
+    if (*ended) earlier(std::move(**ended));
   }
   auto last = table->finish();
   if (!last) return bad(fmt::format("{}: no rows; give one per pod and time", csv->lines().name()));
@@ -191,30 +189,51 @@ Result<capacity::RecordedCycle> learn(const std::string& path, const capacity::C
 struct Answer {
   double time_s = 0;
   capacity::CycleResult result;
-  capacity::Config config;
 };
 
-Result<Answer> decide(const Flags& flags) {
-  const auto config = read_config(flags);
-  if (!config) return fail(config.error());
+/// What the call is about, before the recording is read.
+struct Question {
   capacity::CycleConfig cycle;
-  cycle.models = *config;
+  capacity::FleetSettings fleet;
+  std::optional<capacity::GpuLimits> free_gpus;
+};
+
+Result<Question> read_question(const Flags& flags) {
+  Question q;
+  auto config = read_config(flags);
+  if (!config) return fail(config.error());
+  q.fleet = config->fleet();
+  q.cycle.models = std::move(*config);
   if (flags.optimizer) {
     const auto kind = capacity::parse_optimizer(*flags.optimizer);
     if (!kind) return fail(kind.error().with_context("--optimizer"));
-    cycle.optimizer.kind = *kind;
+    q.fleet.optimizer.kind = *kind;
   }
   if (flags.published) {
-    cycle.optimizer.shrink = capacity::ShrinkRule::kPublished;
-    cycle.optimizer.pending_guard = false;
+    q.fleet.optimizer.shrink = capacity::ShrinkRule::kPublished;
+    q.fleet.optimizer.pending_guard = false;
   }
   auto limits = read_gpus(flags);
   if (!limits) return fail(limits.error());
+  q.free_gpus = std::move(*limits);
+  if (q.free_gpus) q.fleet.total.reset();
+  if (q.fleet.optimizer.kind == capacity::OptimizerKind::kGreedyByScore && !q.free_gpus &&
+      !q.fleet.total) {
+    return bad(
+        "optimizer greedy: models compete for GPUs, but nobody says how many there are; give "
+        "--gpus KIND=NUMBER, or totalGpus in the configuration");
+  }
+  q.cycle.optimizer = q.fleet.optimizer;
+  q.cycle.total_gpus = q.fleet.total;
+  return q;
+}
+
+/// `show` gets the cycles in their order: all that decide, the last one with true.
+Result<bool> decide(const Flags& flags, const Question& question,
+                    const std::function<void(const Answer&, bool)>& show) {
   const Output saved{"--state", flags.state.value_or("")};
   if (const auto ok = may_write_all({&saved, 1}, {&flags.file, 1}); !ok) return fail(ok.error());
-
-  // What this moment recommends: windows would hold back the answer to a single question.
-  capacity::CycleState state(std::nullopt);
+  capacity::CycleState state(question.fleet.stabilisation);
   if (flags.state && std::filesystem::exists(*flags.state)) {
     const auto text = file_text("--state", *flags.state, tune::ParameterStore::kFileBytesMax);
     if (!text) return fail(text.error());
@@ -222,20 +241,33 @@ Result<Answer> decide(const Flags& flags) {
       return fail(ok.error().with_context("--state: " + core::printable(*flags.state)));
     }
   }
-  auto last = learn(flags.file, cycle.models, state);
+  const auto run = [&](capacity::RecordedCycle cycle) {
+    Answer answer;
+    answer.time_s = cycle.time_s;
+    capacity::CycleInput input;
+    input.models = std::move(cycle.models);
+    input.limits = question.free_gpus;
+    answer.result = capacity::run_cycle(answer.time_s, input, question.cycle, state);
+    return answer;
+  };
+  // Windows are over recommendations, so with them every cycle makes some.
+  const bool all_decide = flags.every_cycle || question.fleet.stabilisation;
+  auto last = read_cycles(flags.file, [&](capacity::RecordedCycle cycle) {
+    if (!all_decide) {
+      capacity::learn_cycle(cycle.time_s, cycle.models, question.cycle.models, state);
+      return;
+    }
+    const auto answer = run(std::move(cycle));
+    if (flags.every_cycle) show(answer, false);
+  });
   if (!last) return fail(last.error());
-  Answer answer;
-  answer.time_s = last->time_s;
-  capacity::CycleInput input;
-  input.models = std::move(last->models);
-  input.limits = std::move(*limits);
-  answer.result = capacity::run_cycle(answer.time_s, input, cycle, state);
-  answer.config = std::move(cycle.models);
+  const auto answer = run(std::move(*last));
   if (flags.state) {
     const auto ok = core::write_file_atomically(*flags.state, state.save(answer.time_s));
     if (!ok) return fail(ErrorCode::kUnavailable, "--state: " + ok.error().message);
   }
-  return answer;
+  show(answer, true);
+  return answer.result.any_failed();
 }
 
 /// This model's decisions, in the order of its variants.
@@ -251,17 +283,20 @@ std::string json_text(const std::string& text) {
   return core::printable(boost::json::serialize(boost::json::string(core::valid_utf8(text))));
 }
 
-void print_json(const Answer& answer) {
-  fmt::print("{{\"time_s\":{},\"models\":[", answer.time_s);
+/// `one_line`: as one of many.
+void print_json(const Answer& answer, const Question& question, bool one_line) {
+  const char* gap = one_line ? "" : "\n";
+  fmt::print("{{\"time_s\":{},\"fleet\":{},\"models\":[", answer.time_s,
+             capacity::explain_fleet_json(question.fleet));
   std::size_t from = 0;
   for (std::size_t i = 0; i < answer.result.models.size(); ++i) {
     fmt::print(
-        "{}{}", i == 0 ? "" : ",\n",
+        "{}{}{}", i == 0 ? "" : ",", i == 0 ? "" : gap,
         capacity::explain_json(answer.result.models[i], decisions_of(answer.result, from, i)));
   }
-  fmt::print("],\n\"config_problems\":[");
+  fmt::print("],{}\"config_problems\":[", gap);
   const char* comma = "";
-  for (const auto& problem : answer.config.problems()) {
+  for (const auto& problem : question.cycle.models.problems()) {
     fmt::print("{}{{\"entry\":{},\"message\":{}}}", comma, json_text(problem.entry),
                json_text(problem.message));
     comma = ",";
@@ -278,19 +313,21 @@ std::string ascii(const std::string& text) {
   return out;
 }
 
-void print_table(const Answer& answer) {
+void print_table(const Answer& answer, const Question& question, bool replay, bool explained) {
   using Align = report::Table::Align;
-  report::Table table({{"model", Align::kLeft},
-                       {"variant", Align::kLeft},
-                       {"on", Align::kLeft},
-                       {"now"},
-                       {"pending"},
-                       {"desired"},
-                       {"what", Align::kLeft},
-                       {"req/s each"},
-                       {"req/s in"}});
+  std::vector<report::Table::Column> columns{{"model", Align::kLeft},
+                                             {"variant", Align::kLeft},
+                                             {"on", Align::kLeft},
+                                             {"now"},
+                                             {"pending"},
+                                             {"desired"},
+                                             {"what", Align::kLeft},
+                                             {"req/s each"},
+                                             {"req/s in"}};
+  if (replay) columns.push_back({"because", Align::kLeft});
+  report::Table table(std::move(columns));
   std::size_t from = 0;
-  std::string why;
+  std::string why = "\n" + capacity::explain_fleet(question.fleet);
   for (std::size_t i = 0; i < answer.result.models.size(); ++i) {
     const auto& model = answer.result.models[i];
     const auto decisions = decisions_of(answer.result, from, i);
@@ -298,37 +335,55 @@ void print_table(const Answer& answer) {
       const auto& d = decisions[j];
       const auto& v = model.variants[j];
       const bool sized = v.evidence == capacity::Evidence::kSized;
-      table.add_row({ascii(d.key.text()), ascii(d.variant), ascii(d.accelerator),
-                     fmt::format("{}", d.current), fmt::format("{}", d.pending),
-                     fmt::format("{}", d.desired), std::string(to_string(d.action)),
-                     sized ? report::figure(v.per_replica_per_s) : "-",
-                     sized ? report::figure(v.demand_per_s) : "-"});
+      std::vector<std::string> cells{ascii(d.key.text()),
+                                     ascii(d.variant),
+                                     ascii(d.accelerator),
+                                     fmt::format("{}", d.current),
+                                     fmt::format("{}", d.pending),
+                                     fmt::format("{}", d.desired),
+                                     std::string(to_string(d.action)),
+                                     sized ? report::figure(v.per_replica_per_s) : "-",
+                                     sized ? report::figure(v.demand_per_s) : "-"};
+      if (replay) cells.push_back(ascii(d.reason));
+      table.add_row(std::move(cells));
     }
-    why += "\n" + capacity::explain(model, decisions);
+    if (explained) why += "\n" + capacity::explain(model, decisions);
   }
-  fmt::print("{}{}", table.text(), why);
+  if (replay) fmt::print("at {} s\n", answer.time_s);
+  fmt::print("{}{}", table.text(), explained ? why : "\n");
 }
 
 int run(const Flags& flags) {
-  const auto answer = decide(flags);
-  if (!answer) {
-    fmt::print(stderr, "tailrace capacity: {}\n", answer.error().message);
-    const auto code = answer.error().code;
-    return code == ErrorCode::kInternal || code == ErrorCode::kUnavailable ? kExitFailed
-                                                                           : kExitUsage;
+  if (flags.keys) {
+    fmt::print("{}", capacity::config_reference());
+    return 0;
   }
-  for (const auto& problem : answer->config.problems()) {
+  const auto failed = [](const Error& error) {
+    fmt::print(stderr, "tailrace capacity: {}\n", error.message);
+    const bool ours = error.code == ErrorCode::kInternal || error.code == ErrorCode::kUnavailable;
+    return ours ? kExitFailed : kExitUsage;
+  };
+  if (flags.file.empty()) {
+    return failed(Error{ErrorCode::kInvalidArgument,
+                        "FILE: missing; give recorded metrics, or - for standard input"});
+  }
+  const auto question = read_question(flags);
+  if (!question) return failed(question.error());
+  const auto held = decide(flags, *question, [&](const Answer& answer, bool is_last) {
+    if (flags.json) {
+      print_json(answer, *question, flags.every_cycle);
+    } else {
+      print_table(answer, *question, flags.every_cycle, is_last);
+    }
+  });
+  if (!held) return failed(held.error());
+  for (const auto& problem : question->cycle.models.problems()) {
     fmt::print(stderr, "tailrace capacity: {}\n", core::printable(problem.message));
   }
-  for (const auto& note : answer->config.notes()) {
+  for (const auto& note : question->cycle.models.notes()) {
     fmt::print(stderr, "tailrace capacity: {}\n", core::printable(note));
   }
-  if (flags.json) {
-    print_json(*answer);
-  } else {
-    print_table(*answer);
-  }
-  return answer->result.any_failed() ? kExitInfeasible : 0;
+  return *held ? kExitInfeasible : 0;
 }
 
 }  // namespace
@@ -336,8 +391,7 @@ int run(const Flags& flags) {
 void add_capacity(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("capacity", kAbout);
   auto flags = std::make_shared<Flags>();
-  command->add_option("FILE", flags->file, "Recorded metrics, CSV; - for standard input")
-      ->required();
+  command->add_option("FILE", flags->file, "Recorded metrics, CSV; - for standard input");
   command->add_option(
       "--config", flags->config,
       "The analyzer's ConfigMap, or a plain file with its entries; without it every "
@@ -361,7 +415,11 @@ void add_capacity(CLI::App& app, int& exit_code) {
   command->add_option("--state", flags->state,
                       "Begin with what this file has learnt, if it exists, and leave there what is "
                       "learnt");
-  command->add_flag("--json", flags->json, "Print one JSON document");
+  command->add_flag("--every-cycle", flags->every_cycle,
+                    "Decide at every time and print each, not only the last");
+  command->add_flag("--keys", flags->keys, "Print the reference of all keys of the configuration");
+  command->add_flag("--json", flags->json,
+                    "Print one JSON document; with --every-cycle one a line");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "tailrace/core/settings_reference.h"
 #include "tailrace/dispatch/backend_choice.h"
 #include "tailrace/engine/presets.h"
 #include "tailrace/engine/profile.h"
@@ -314,48 +315,6 @@ void visit_predictor(SchemaVisitor& v, PredictorSpec& p) {
                          "Engine time that each prediction takes, where the engine makes it."));
 }
 
-/// Writes the tables of docs/simulate.md.
-class ReferenceWriter final : public SchemaVisitor {
- public:
-  std::string text;
-
-  void field(Field field) override {
-    if (field.help.empty()) return;  // it only answers what is no key
-    if (!in_table_) {
-      text += "\n| key | value | default | effect |\n|---|---|---|---|\n";
-      in_table_ = true;
-    }
-    text += fmt::format("| `{}{}` | {} | {} | {} |\n", prefix_, field.name, field.type,
-                        field.default_text.empty() ? "–" : field.default_text, field.help);
-  }
-  void section(std::string_view name, std::string_view help,
-               const std::function<void()>& body) override {
-    const std::string outer = prefix_;
-    prefix_ += fmt::format("{}.", name);
-    text += fmt::format("\n### {}\n\n{}\n", std::string_view(prefix_).substr(0, prefix_.size() - 1),
-                        help);
-    in_table_ = false;
-    body();
-    prefix_ = outer;
-    in_table_ = false;
-  }
-  void list(std::string_view, std::string_view, const std::function<void()>&) override {}
-  void map(std::string_view name, std::string_view help,
-           const std::function<void(const std::string&)>& element) override {
-    const std::string outer = prefix_;
-    text += fmt::format("\n### {}{}\n\n{}\n", prefix_, name, help);
-    in_table_ = false;
-    prefix_ += fmt::format("{}.NAME.", name);
-    element("NAME");
-    prefix_ = outer;
-    in_table_ = false;
-  }
-
- private:
-  std::string prefix_;
-  bool in_table_ = false;
-};
-
 }  // namespace
 
 std::vector<std::string> simulated_policies() {
@@ -416,9 +375,9 @@ void visit_settings(SchemaVisitor& v, Settings& s) {
 
 std::string experiment_reference() {
   Settings settings = default_settings();
-  ReferenceWriter writer;
+  core::SettingsReference writer;
   visit_settings(writer, settings);
-  return writer.text;
+  return writer.text();
 }
 
 }  // namespace tailrace::simulate

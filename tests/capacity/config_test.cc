@@ -273,6 +273,97 @@ TEST(Config, ContradictionsAreNamed) {
   EXPECT_THAT(message(with_entry(name + "drainTime: 0")), HasSubstr("infinitely many"));
 }
 
+constexpr const char* kFleet = R"(scaleToZero: true
+retention: 15m
+optimizer: greedy
+rescale: true
+totalGpus: [H100=16, A100=-1]
+quotas:
+  prod: {gpus: [H100=8]}
+stabilisation: {downWindow: 10m, upPods: off, downPods: 2}
+variants:
+  prefill: {role: prefill}
+)";
+
+TEST(Config, WhatHoldsForAllModelsStandsInDefault) {
+  const auto config = entries({{"default", kFleet, 0}});
+  ASSERT_THAT(config.problems(), IsEmpty()) << message(config);
+  const auto& fleet = config.fleet();
+  EXPECT_EQ(fleet.optimizer.kind, OptimizerKind::kGreedyByScore);
+  EXPECT_TRUE(fleet.optimizer.rescale);
+  ASSERT_TRUE(fleet.total);
+  EXPECT_EQ(fleet.total->available.at("H100"), 16);
+  EXPECT_EQ(fleet.total->available.at("A100"), -1);
+  EXPECT_EQ(fleet.total->quota.at("prod").at("H100"), 8);
+  ASSERT_TRUE(fleet.stabilisation);
+  EXPECT_EQ(fleet.stabilisation->down_window_s, 600);
+  EXPECT_FALSE(fleet.stabilisation->up.pods);
+  EXPECT_EQ(fleet.stabilisation->up.percent, 100);
+  EXPECT_EQ(fleet.stabilisation->down.pods, 2);
+  EXPECT_TRUE(fleet.stabilisation->check());
+  const auto s = *config.settings_of(kLlama);
+  EXPECT_TRUE(s.scale_to_zero);
+  EXPECT_EQ(s.retention_s, 900);
+  Variant variant;
+  s.variants.at("prefill").apply_to(variant);
+  EXPECT_EQ(variant.role, Role::kPrefill);
+}
+
+TEST(Config, WithoutItsKeysTheFleetHasNoLimitsAndNoWindows) {
+  const auto config = entries({{"default", "", 0}});
+  EXPECT_EQ(config.fleet().optimizer.kind, OptimizerKind::kCostAware);
+  EXPECT_FALSE(config.fleet().total);
+  EXPECT_FALSE(config.fleet().stabilisation);
+  EXPECT_FALSE(config.settings_of(kLlama)->scale_to_zero);
+}
+
+TEST(Config, AnEmptySectionStabilisationIsThatOfTheDefaults) {
+  const auto config = entries({{"default", "stabilisation: {}", 0}});
+  ASSERT_TRUE(config.fleet().stabilisation) << message(config);
+  EXPECT_EQ(config.fleet().stabilisation->down_window_s, 300);
+  EXPECT_EQ(config.fleet().stabilisation->up.pods, 4);
+}
+
+TEST(Config, AModelsEntryMayNotSpeakForTheFleet) {
+  const std::string name = "model_id: llama\nnamespace: prod\n";
+  for (const char* keys : {"optimizer: greedy", "rescale: true", "totalGpus: [H100=1]",
+                           "quotas: {prod: {gpus: [H100=1]}}", "stabilisation: {downWindow: 1m}"}) {
+    const auto config = with_entry(name + keys);
+    EXPECT_THAT(message(config), HasSubstr("move it to the entry `default`")) << keys;
+    EXPECT_FALSE(config.settings_of(kLlama)) << keys;
+    EXPECT_TRUE(config.settings_of({"prod", "other"})) << keys;
+  }
+}
+
+TEST(Config, WrongFleetKeysNameValueAndRemedy) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"optimizer: magic", "use cost-aware, greedy"},
+      {"totalGpus: [H100]", "is not KIND=NUMBER, such as H100=8"},
+      {"totalGpus: [H100=8, H100=9]", "of a kind that stands twice; keep one"},
+      {"quotas: {prod: {gpus: [H100=8]}}", "needs totalGpus"},
+      {"rescale: true", "needs optimizer greedy"},
+      {"retention: 0", "is not a duration from 1s to 24h"},
+      {"stabilisation: {upPods: -1}", "is not a whole number from 0 to 1e9, or off"},
+      {"stabilisation: {downPercent: nan}", "is not a number from 0 to 1e9, or off"},
+      {"stabilisation: {upPeriod: 0}", "is not a duration from 1s to 24h"},
+      {"stabilisation: {downWindows: 5m}", "did you mean \"downWindow\"?"},
+      {"variants: {a: {role: both, min: 1}, b: {role: chief}}", "use both, prefill or decode"},
+  };
+  for (const auto& [yaml, words] : cases) {
+    EXPECT_THAT(message(entries({{"default", yaml, 0}})), HasSubstr(words)) << yaml;
+  }
+}
+
+TEST(Config, EveryKeyIsInTheDocs) {
+  const auto docs =
+      core::read_file(std::string(TAILRACE_SOURCE_DIR) + "/docs/capacity.md", std::size_t{1} << 20);
+  ASSERT_TRUE(docs);
+  std::string reference = config_reference();
+  reference.erase(0, reference.find_first_not_of('\n'));
+  EXPECT_NE(docs->find(reference), std::string::npos)
+      << "docs/capacity.md is out of date; paste what `tailrace capacity --keys` prints";
+}
+
 TEST(Config, AFileThatIsNoConfigMapIsRefusedAsAWhole) {
   for (const char* text :
        {"kind: Deployment\n", "- a\n", "kind: ConfigMap\ndata: [1]\n", "a: [", "a: &x 1\n"}) {

@@ -177,6 +177,27 @@ TEST(Cycle, AnIdleModelKeepsTheCapacityThatItHadLearntAndShrinks) {
   EXPECT_EQ(result.decisions[0].desired, 1);
 }
 
+TEST(Cycle, AModelWhoseEntryIsWrongIsNotWokenFromZero) {
+  CycleConfig config;
+  const std::vector<ConfigEntry> entries = {
+      {"default", "scaleToZero: true", 0},
+      {"bad", "model_id: llama\nnamespace: prod\nsloMultiplier: 1", 0}};
+  config.models = Config::of_entries(entries, "config");
+  CycleState state(std::nullopt);
+  const auto result = run_cycle(0, input_of(variant("h100", 0)), config, state);
+  EXPECT_EQ(result.decisions[0].desired, 0);
+}
+
+TEST(Cycle, GpusInUseAreTakenOffTheTotal) {
+  auto config = with_targets();
+  const double capacity = true_capacity(config);
+  for (const std::int64_t gpus : {2, 3}) {
+    config.total_gpus = GpuLimits{.available = {{"H100", gpus}}};
+    CycleState state(std::nullopt);
+    EXPECT_EQ(run(state, config, 10, 3 * capacity, 2).decisions[0].desired, gpus);
+  }
+}
+
 TEST(SpecSection8, AFreshReplicaTeachesNothingFor120Seconds) {
   const auto config = with_targets();
   CycleState state(std::nullopt);

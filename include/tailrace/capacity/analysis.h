@@ -74,7 +74,7 @@ struct ModelAnalysis {
   /// people.
   std::map<Role, RoleNeed> roles;
   std::vector<VariantCapacity> variants;  ///< in the order of the input
-  std::vector<std::string> notes;         ///< what was missing, and what was done instead
+  std::vector<std::string> notes;         ///< what was missing, or else counts; for people
 };
 
 }  // namespace tailrace::capacity

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tailrace/capacity/defaults.h"
+#include "tailrace/capacity/fleet.h"
 #include "tailrace/capacity/variant.h"
 #include "tailrace/queueing/sizing.h"
 #include "tailrace/tune/estimator.h"
@@ -39,6 +40,7 @@ struct VariantSettings {
   std::optional<std::int64_t> max_batch, max_batched_tokens, kv_tokens, max_queue;
   std::optional<double> knee_tokens;
   std::optional<std::string> accelerator, fingerprint;
+  std::optional<Role> role;
 
   void apply_to(Variant& variant) const;
 };
@@ -58,6 +60,8 @@ struct ModelSettings {
   double scale_up_threshold = kDefaultScaleUpThreshold;
   double scale_down_threshold = kDefaultScaleDownThreshold;
   double transient_delay_s = kTransientDelaySeconds;
+  bool scale_to_zero = false;
+  double retention_s = kDefaultRetentionSeconds;  ///< without a request, before the last goes
   std::map<std::string, VariantSettings> variants;
 
   bool explicit_slo() const;
@@ -75,6 +79,9 @@ struct ConfigEntry {
   int line = 0;
 };
 
+/// Every key of an entry, as tables in Markdown.
+std::string config_reference();
+
 class Config {
  public:
   /// Built-in defaults for every model: what `default: {}` says.
@@ -88,6 +95,9 @@ class Config {
   /// What holds for a model. Errors: kUnavailable with the reason why its replicas are held: no
   /// `default` entry, or one that is wrong.
   Result<ModelSettings> settings_of(const ModelKey& key) const;
+
+  /// What the entry `default` says of all models together.
+  const FleetSettings& fleet() const { return fleet_; }
 
   /// Changes what holds for every model, held ones aside: for flags that stand above the file.
   void change_all(const std::function<void(ModelSettings&)>& change);
@@ -105,6 +115,7 @@ class Config {
   bool active_ = false;
   std::optional<std::string> default_is_wrong_;
   ModelSettings defaults_;
+  FleetSettings fleet_;
   std::map<ModelKey, ModelSettings> models_;
   std::map<ModelKey, std::string> held_;
   std::map<std::string, std::string> held_models_, held_namespaces_;

@@ -28,12 +28,15 @@ namespace tailrace::capacity {
 struct CycleConfig {
   Config models = Config::with_defaults();
   OptimizerConfig optimizer;
-  Writer writer;
+  /// All GPUs, those in use included; used where the input has no limits.
+  std::optional<GpuLimits> total_gpus = std::nullopt;
+  Writer writer = {};
 };
 
 struct CycleInput {
-  std::vector<ModelState> models;  ///< distinct keys
-  std::optional<GpuLimits> limits;
+  std::vector<ModelState> models;   ///< distinct keys
+  std::optional<GpuLimits> limits;  ///< free ones
+  /// Where a model has none, its settings and what its pods reported from cycle to cycle say.
   std::map<ModelKey, ZeroEvidence> zero;
 };
 

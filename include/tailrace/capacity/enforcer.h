@@ -6,6 +6,7 @@
 
 #include "tailrace/capacity/analysis.h"
 #include "tailrace/capacity/decision.h"
+#include "tailrace/capacity/defaults.h"
 
 namespace tailrace::capacity {
 
@@ -16,7 +17,7 @@ Result<void> check_bounds(const Variant& variant);
 /// What scale to zero needs to know of one model.
 struct ZeroEvidence {
   bool enabled = false;
-  double retention_s = 600;
+  double retention_s = kDefaultRetentionSeconds;
   std::optional<double> requests = std::nullopt;  ///< served over the retention; empty: unknown
   std::optional<double> waiting = std::nullopt;   ///< wait at the gateway now; empty: unknown
 };

@@ -25,6 +25,9 @@ struct GpuLimits {
   void take(const std::string& ns, const std::string& accelerator, int gpus, std::int64_t replicas);
 };
 
+/// What `total` leaves free beside the replicas of `models`, pending ones included.
+GpuLimits free_gpus(GpuLimits total, std::span<const ModelAnalysis> models);
+
 /// Cuts growth that does not fit into `limits`, in the order of spare (least first), cost, name.
 /// What shrinks in the same cycle frees nothing yet. Growth up to a variant's minimum comes first
 /// and is never cut: a minimum is the operator's word. `decisions` as optimize() made them of

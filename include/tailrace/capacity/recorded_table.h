@@ -28,12 +28,14 @@ class RecordedTable {
   static constexpr std::size_t kCycleRowsMax = 200'000;
   static constexpr std::size_t kVariantsMax = 20'000;
   static constexpr std::size_t kNameBytesMax = 1'024;
+  /// A pod that reported within it still counts, where no column `current` says how many there are.
+  static constexpr double kPodMemorySeconds = 600;
 
   /// `header`: time_s, namespace, model, variant, accelerator, pod, rate, input, output, ttft_ms,
   /// itl_ms; and any of running, requests, output_cv, input_cv, prefix_hit, waiting (of the pod),
   /// current, pending, min, max, cost, gpus, max_batch, max_batched_tokens, kv_tokens, max_queue,
-  /// knee_tokens, fingerprint, scaled_up_at_s (of the variant), priority, gateway_queue (of the
-  /// model); in any order. Errors: kInvalidArgument naming a column that is missing, unknown or
+  /// knee_tokens, fingerprint, role, scaled_up_at_s (of the variant), priority, gateway_queue (of
+  /// the model); in any order. Errors: kInvalidArgument naming a column that is missing, unknown or
   /// there twice.
   static Result<RecordedTable> open(std::span<const std::string> header);
 
@@ -51,6 +53,7 @@ class RecordedTable {
   Result<Row> read(std::span<const std::string> cells) const;
   Result<void> take(const Row& row);
   RecordedCycle end_cycle();
+  void forget_pods(double until_s);
   Result<ModelState*> model_of(const Row& row);
   Result<std::pair<Variant*, std::size_t>> variant_of(const Row& row, ModelState& model);
 
@@ -61,6 +64,8 @@ class RecordedTable {
   /// What this cycle has said already: a second saying must be the same.
   std::set<std::pair<std::pair<ModelKey, std::string>, std::string>> pods_;
   std::map<std::pair<std::pair<ModelKey, std::string>, std::size_t>, std::string> told_;
+  std::map<std::pair<ModelKey, std::string>, std::map<std::string, double>> seen_;  ///< pods, when
+  std::size_t pods_seen_ = 0;
   std::optional<double> time_s_;
   std::size_t rows_ = 0;
 };
