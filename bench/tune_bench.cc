@@ -2,6 +2,8 @@
 #include <benchmark/benchmark.h>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tailrace/tune/estimator.h"
 #include "tailrace/tune/kalman.h"
@@ -68,6 +70,46 @@ void BM_KalmanCycle(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(estimator->update({&o, 1}));
 }
 BENCHMARK(BM_KalmanCycle)->Unit(benchmark::kMicrosecond);
+
+/// A whole cycle of ten pods behind a window that is full, with the interval of rates.
+void BM_WindowedCycleOfTenPods(benchmark::State& state) {
+  Scene scene(3);
+  scene.model.mode = queueing::Mode::kCorrected;
+  scene.model.iteration = {.alpha_ms = 6.49, .beta_ms = 0.0219, .gamma_ms = 4.96e-5};
+  tune::TuneConfig config;
+  config.limits = scene.model.limits;
+  config.ttft_ms = 40;
+  config.itl_ms = 20;
+  const auto estimator = tune::make_estimator(config).value();
+  int cycle = 0;
+  const auto update = [&] {
+    std::vector<tune::Observation> pods(10);
+    for (std::size_t i = 0; i < pods.size(); ++i) {
+      const int point = (7 * cycle + 13 * static_cast<int>(i)) % 60;
+      const auto w = queueing::Workload::of(3 + 0.5 * point, 400 + 5 * point, 128);
+      const auto at = latency_unchecked(scene.model, w, queueing::Detail::kMeans);
+      tune::Observation& o = pods[i];
+      o.time_s = 60.0 * (cycle + 1);
+      o.pod = std::string(1, static_cast<char>('a' + i));
+      o.rate_per_s = w.rate_per_s;
+      o.input_tokens = w.input_mean;
+      o.output_tokens = w.output_mean;
+      o.ttft_ms = at.ttft_ms.value_or(0) * (1 + 0.01 * (cycle % 3));
+      o.itl_ms = at.itl_ms;
+      o.running = at.concurrency;
+    }
+    ++cycle;
+    return estimator->update(pods);
+  };
+  for (int i = 0; i < 20; ++i) {
+    if (!update().identified && i > 10) {
+      state.SkipWithError("the window does not identify the server");
+      return;
+    }
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(update());
+}
+BENCHMARK(BM_WindowedCycleOfTenPods)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 
