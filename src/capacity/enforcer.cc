@@ -14,10 +14,18 @@ namespace {
 /// The published default of a cost that nobody has set.
 constexpr double kCostUnset = 10;
 
+/// Bounds that contradict themselves bind nothing: the analysis has told, and the replicas stay.
+bool has_bounds(const VariantCapacity& variant) {
+  return variant.min >= 0 && (!variant.max || *variant.max >= variant.min);
+}
+
 void keep_bounds(const VariantCapacity& variant, Decision& decision) {
-  const std::int64_t min = std::max<std::int64_t>(0, variant.min);
-  if (variant.max && decision.desired > *variant.max && *variant.max >= min) {
-    decision.apply("max", fmt::format("{} cut to the maximum {}", decision.desired, *variant.max),
+  if (!has_bounds(variant)) return;
+  const std::int64_t min = variant.min;
+  if (variant.max && decision.desired > *variant.max) {
+    decision.apply("max",
+                   fmt::format("{} cut to the maximum {}{}", decision.desired, *variant.max,
+                               *variant.max == 0 ? ", with which it serves nothing" : ""),
                    *variant.max);
   }
   if (decision.desired < min) {
@@ -33,7 +41,7 @@ std::optional<std::size_t> cheapest(const ModelAnalysis& model) {
     return std::tuple(v.cost > 0 ? v.cost : kCostUnset, std::string_view(v.name));
   };
   for (std::size_t i = 0; i < model.variants.size(); ++i) {
-    if (model.variants[i].max.value_or(1) < 1) continue;
+    if (model.variants[i].max.value_or(1) < 1 || !has_bounds(model.variants[i])) continue;
     if (!best || order(i) < order(*best)) best = i;
   }
   return best;
@@ -60,7 +68,7 @@ void enforce(const ModelAnalysis& model, const ZeroEvidence& zero, std::span<Dec
 
   const bool may_be_empty =
       zero.enabled && std::all_of(model.variants.begin(), model.variants.end(),
-                                  [](const auto& v) { return v.min <= 0; });
+                                  [](const auto& v) { return v.min == 0 && has_bounds(v); });
   const bool waiting = zero.waiting && *zero.waiting > 0;
   if (may_be_empty && zero.requests && *zero.requests == 0 && !waiting) {
     for (Decision& decision : decisions) {
@@ -74,7 +82,14 @@ void enforce(const ModelAnalysis& model, const ZeroEvidence& zero, std::span<Dec
                                  [](const Decision& d) { return d.desired <= 0; });
   if (!empty || (may_be_empty && !waiting)) return;
   const auto first = cheapest(model);
-  if (!first) return;
+  if (!first) {
+    for (Decision& decision : decisions) {
+      if (decision.observed() > 0 || model.demand_per_s > 0 || waiting) {
+        decision.waits_for = "a maximum above 0: no variant of the model may have a replica";
+      }
+    }
+    return;
+  }
   decisions[*first].apply("scale from zero",
                           waiting ? fmt::format("{:.0f} requests wait", *zero.waiting)
                                   : "scale to zero is off: the cheapest variant keeps 1",

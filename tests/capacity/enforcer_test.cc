@@ -42,6 +42,28 @@ TEST(Enforcer, CutsToTheMaximumAndRaisesToTheMinimum) {
   EXPECT_EQ(out[1].action, Action::kScaleUp);
 }
 
+TEST(Enforcer, BoundsThatContradictEachOtherBindNothing) {
+  auto a = variant("a", 5, 10, 3);
+  a.min = 5;
+  a.max = 2;
+  const auto m = model("m", 0, {a});
+  for (const std::int64_t there : {0, 3, 7}) {
+    const auto out = enforced(m, {}, {decision("a", there, there)});
+    EXPECT_EQ(targets(out), (Targets{{"a", there}}));
+    EXPECT_EQ(out[0].action, Action::kHold);
+  }
+}
+
+TEST(Enforcer, AMaximumOfZeroTakesAllReplicasAndSaysWhatThatMeans) {
+  auto a = variant("a", 5, 10, 3);
+  a.max = 0;
+  const auto m = model("m", 20, {a});
+  const auto out = enforced(m, {}, {decision("a", 3, 3)});
+  EXPECT_EQ(targets(out), (Targets{{"a", 0}}));
+  EXPECT_EQ(out[0].reason, "3 cut to the maximum 0, with which it serves nothing");
+  EXPECT_EQ(out[0].waits_for, "a maximum above 0: no variant of the model may have a replica");
+}
+
 class ScaleToZero : public ::testing::Test {
  protected:
   ModelAnalysis m = model("m", 0, {variant("cheap", 5, 10, 1), variant("dear", 15, 10, 2)});
