@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -32,6 +33,10 @@ std::optional<T> parse_whole(std::string_view text) {
 }
 
 Error system_error(std::string_view what, const std::string& path) {
+  if (errno == EISDIR) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} {}: it is a folder; give a file", what, quoted(path, 256))};
+  }
   const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal;
   return Error{code, fmt::format("{} {}: {}", what, quoted(path, 256), std::strerror(errno))};
 }
@@ -54,6 +59,44 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& path) 
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
+}
+
+/// Others may read what we replace, so the new file may be read as well.
+Result<void> fill(int fd, std::string_view bytes, const std::string& path) {
+  if (const auto written = write_all(fd, bytes, path); !written) return written;
+  if (::fchmod(fd, 0644) != 0 || ::fsync(fd) != 0) return fail(system_error("cannot write", path));
+  return {};
+}
+
+/// A whole new file beside `path`, and its name. It has none while it is written, so that whoever
+/// is killed then leaves nothing behind. Empty where the file system knows no such files.
+Result<std::string> nameless_file(const std::string& folder, const std::string& path,
+                                  std::string_view bytes) {
+  Descriptor file{::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)};
+  if (file.fd < 0) return std::string();
+  if (const auto ok = fill(file.fd, bytes, path); !ok) return fail(ok.error());
+  static std::atomic<std::uint64_t> next{0};
+  const std::string open_file = fmt::format("/proc/self/fd/{}", file.fd);
+  constexpr int kNamesTried = 100;
+  for (int i = 0; i < kNamesTried; ++i) {
+    const std::string name = fmt::format("{}.{}-{}", path, ::getpid(), next++);
+    if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      return name;
+    }
+    if (errno != EEXIST) break;
+  }
+  return std::string();
+}
+
+/// The same with a name from the beginning.
+Result<std::string> named_file(const std::string& path, std::string_view bytes) {
+  std::string name = path + ".XXXXXX";
+  Descriptor file{::mkostemp(name.data(), O_CLOEXEC)};
+  if (file.fd < 0) return fail(system_error("cannot create a temporary file beside", path));
+  const auto ok = fill(file.fd, bytes, path);
+  if (ok) return name;
+  ::unlink(name.c_str());
+  return fail(ok.error());
 }
 
 }  // namespace
@@ -157,16 +200,11 @@ Result<void> write_file_atomically(const std::string& path_given, std::string_vi
     return write_all(file.fd, bytes, path);
   }
   const std::string folder = target->folder();
-  std::string temporary = path + ".XXXXXX";
-  Descriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
-  if (file.fd < 0) return fail(system_error("cannot create a temporary file beside", path));
-  const auto written = write_all(file.fd, bytes, path);
-  // mkostemp makes the file private; what we replace may be read by others.
-  if (!written || ::fchmod(file.fd, 0644) != 0 || ::fsync(file.fd) != 0) {
-    const Error error = written ? system_error("cannot write", path) : written.error();
-    ::unlink(temporary.c_str());
-    return fail(error);
-  }
+  auto named = nameless_file(folder, path, bytes);
+  if (!named) return fail(named.error());
+  if (named->empty()) named = named_file(path, bytes);
+  if (!named) return fail(named.error());
+  const std::string& temporary = *named;
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     const Error error = system_error("cannot replace", path);
     ::unlink(temporary.c_str());

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -98,6 +100,11 @@ Result<LineReader> LineReader::open(const std::string& path, std::size_t max_lin
   if (fd < 0) {
     return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal,
                 fmt::format("{}: cannot open: {}", name, std::strerror(errno)));
+  }
+  struct stat about{};
+  if (::fstat(fd, &about) == 0 && S_ISDIR(about.st_mode)) {
+    if (!standard_input) ::close(fd);
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: it is a folder; give a file", name));
   }
   auto stream = unpack_descriptor(fd);
   if (!stream) return fail(stream.error().with_context(name + ": cannot read"));

@@ -116,6 +116,7 @@ TEST(Text, ReplacesAFileAsAWhole) {
   EXPECT_EQ(read_file(folder / "absent", 10).error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(write_file_atomically("/nonexistent/folder/file", "x"));
   EXPECT_FALSE(write_file_atomically(folder, "x")) << "a folder is no file";
+  EXPECT_EQ(read_file(folder, 10).error().code, ErrorCode::kInvalidArgument);
   std::filesystem::remove_all(folder);
 }
 
