@@ -63,6 +63,22 @@ Case sized(Case c, double ttft_ms, double itl_ms) {
   return c;
 }
 
+Case preset_case(const std::string& name, double input, double output, double input_cv) {
+  const auto preset = engine::find_preset(name);
+  TAILRACE_CHECK(preset.has_value());
+  const engine::EngineConfig& e = preset->config;
+  IterationModel iteration = times(e.cost.alpha_ms, e.cost.beta_ms, e.cost.gamma_ms);
+  iteration.knee_tokens = e.cost.knee_tokens;
+  Case c = case_of(fmt::format("preset {} {:.0f}/{:.0f}{}", name, input, output,
+                               input_cv > 0 ? fmt::format(", prompts of CV {:.0f}", input_cv) : ""),
+                   iteration,
+                   limits(e.max_num_seqs, e.max_batched_tokens, e.usable_blocks() * e.block_tokens),
+                   input, output);
+  c.iterations = queueing::Iterations::kOutput;
+  c.input_cv = input_cv;
+  return c;
+}
+
 simulate::LengthTables tables_of(const Case& c) {
   simulate::LengthTables tables =
       simulate::tables_for(queueing::Workload::of(1, c.input, c.output, c.input_cv, 0));
@@ -86,17 +102,13 @@ std::vector<Case> grid_cases() {
   add_both(out, case_of("sample 512/128, no cap", kSample, limits(kNoCap), 512, 128));
   add_both(out, case_of("H100-8B 512/128, no cap", kH100, limits(kNoCap), 512, 128));
   for (const char* name : {"h100-8b", "a100-8b", "h100-70b-tp4"}) {
-    const auto preset = engine::find_preset(name);
-    TAILRACE_CHECK(preset.has_value());
-    const engine::EngineConfig& e = preset->config;
-    IterationModel iteration = times(e.cost.alpha_ms, e.cost.beta_ms, e.cost.gamma_ms);
-    iteration.knee_tokens = e.cost.knee_tokens;
-    Case c = case_of(
-        fmt::format("preset {} 512/128", name), iteration,
-        limits(e.max_num_seqs, e.max_batched_tokens, e.usable_blocks() * e.block_tokens), 512, 128);
-    c.iterations = queueing::Iterations::kOutput;
-    add_both(out, c);
+    add_both(out, preset_case(name, 512, 128, 0));
   }
+  // Prompts of random size, and prompts as long as the token budget.
+  add_both(out, preset_case("h100-8b", 2000, 256, 1));
+  add_both(out, preset_case("a100-8b", 1000, 256, 1));
+  add_both(out, preset_case("a100-8b", 2000, 256, 0));
+  add_both(out, preset_case("h100-70b-tp4", 2000, 256, 1));
   return out;
 }
 
