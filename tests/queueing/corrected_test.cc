@@ -239,7 +239,7 @@ TEST(Corrected, SaysWhereItStops) {
   EXPECT_EQ(reason(m, 0.89), OutOfRange::kNone);
   EXPECT_EQ(reason(m, 0.91), OutOfRange::kNearSaturation);
   m.limits.max_batched_tokens = 512;
-  EXPECT_EQ(reason(m, 0.79), OutOfRange::kNone);
+  EXPECT_EQ(reason(m, 0.75), OutOfRange::kNone);
   EXPECT_EQ(reason(m, 0.81), OutOfRange::kPrefillDominated);
   m.limits = {.max_num_seqs = 256, .max_batched_tokens = 8192, .kv_tokens = 112'000};
   EXPECT_EQ(reason(m, 0.74), OutOfRange::kNone);

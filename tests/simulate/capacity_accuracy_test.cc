@@ -74,6 +74,43 @@ TEST(CapacityAccuracy, MeansAreWithinFivePercentOfTheSimulatorUpToNineTenthsOfTh
   }
 }
 
+// Prompts of one iteration that exceed its budget are beyond the formula: it says so, and the
+// engine simulated answers. Prompts that do not meet the budget are not.
+TEST(CapacityAccuracy, WhereMeetingPromptsExceedTheTokenBudgetTheFormulaSaysThatItIsOutOfRange) {
+  ServiceModel model;
+  model.iteration = {.alpha_ms = 10, .beta_ms = 0.0685, .gamma_ms = 9.2e-5, .knee_tokens = 128};
+  model.limits = {.max_num_seqs = 256, .max_batched_tokens = 2048};
+  struct Asked {
+    double prompt, prompt_cv;
+  };
+  for (const Asked& asked : {Asked{1000, 1}, Asked{2000, 0}, Asked{4000, 1}}) {
+    SCOPED_TRACE(asked.prompt);
+    Workload w = Workload::of(1, asked.prompt, 256, asked.prompt_cv, 1.8);
+    model.oracle = nullptr;
+    w.rate_per_s = 0.5 * queueing::latency(model, w)->max_rate_per_s;
+    const auto formula = queueing::latency(model, w);
+    ASSERT_TRUE(formula.has_value());
+    EXPECT_EQ(formula->out_of_range, queueing::OutOfRange::kPrefillDominated);
+    model.oracle = make_latency_oracle();
+    const auto answer = queueing::latency(model, w);
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_TRUE(answer->from_oracle);
+    ReplicaSpec spec;
+    spec.engine = *engine_of(model);
+    spec.lengths = tables_for(w);
+    spec.rate_per_s = w.rate_per_s;
+    spec.requests_max = 40'000;
+    spec.seed = 7;
+    const auto run = run_replica(spec);
+    ASSERT_TRUE(run.has_value());
+    EXPECT_NEAR(*answer->ttft_ms / run->ttft_ms, 1, 0.05);
+  }
+  Workload brief = Workload::of(1, 512, 128);
+  brief.rate_per_s = 0.7 * queueing::latency(model, brief)->max_rate_per_s;
+  model.oracle = nullptr;
+  EXPECT_EQ(queueing::latency(model, brief)->out_of_range, queueing::OutOfRange::kNone);
+}
+
 TEST(CapacityAccuracy, TargetsHoldFivePercentBelowTheComputedRateAndNotFivePercentAbove) {
   for (const Row& row : rows()) {
     SCOPED_TRACE(row.name);
