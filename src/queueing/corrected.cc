@@ -168,11 +168,13 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
     law.admitted = law.most_others / work.iterations;
     law.prefill = prefill;
     law.prefill_var = at.slopes.prefill_var;
+    law.decode = at.slopes.decode;
     law.decodes = work.decodes;
     law.length_cv2 = work.length_cv2;
     law.linear_prefill = iteration.beta_ms * work.prefill + iteration.gamma_ms * work.touched +
                          iteration.per_request_ms;
     law.prompt_tokens = work.prefill;
+    law.prompt_cv2 = work.prefill > 0 ? work.prefill_var / (work.prefill * work.prefill) : 0;
     law.beta = iteration.beta_ms;
     law.below_knee = std::max(0.0, iteration.knee_tokens - decoding);
     law.left_var = lambda * spread.n_var;

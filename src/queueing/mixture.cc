@@ -16,7 +16,8 @@ void UniformMixture::add(double low, double width, double weight) {
   sum_ += weight * (low + wide / 2);
 }
 
-Percentiles UniformMixture::percentiles(double mean, const WhichPercentiles& which) const {
+Percentiles UniformMixture::percentiles(double mean, double floor,
+                                        const WhichPercentiles& which) const {
   if (size_ == 0) return {};
   // Slopes of the distribution function change where parts begin and end: summed twice over a
   // grid they give it, smoothed by a cell. The exact value is then near.
@@ -41,12 +42,14 @@ Percentiles UniformMixture::percentiles(double mean, const WhichPercentiles& whi
     slope += value;
     value = sum;
   }
-  const double scale = this->mean() > 0 ? mean / this->mean() : 1;
+  floor = mean > floor && this->mean() > floor ? floor : 0;
+  const double scale = this->mean() > floor ? (mean - floor) / (this->mean() - floor) : 1;
   const auto find = [&](double p) {
     const auto at =
         static_cast<double>(std::lower_bound(grid.begin(), grid.end() - 1, p) - grid.begin());
-    return scale * quantile(p, std::max(least_, least_ + (at - 2) * step),
-                            std::min(most_, least_ + (at + 1) * step));
+    const double value = quantile(p, std::max(least_, least_ + (at - 2) * step),
+                                  std::min(most_, least_ + (at + 1) * step));
+    return floor + (value > floor ? scale : std::min(1.0, scale)) * (value - floor);
   };
   Percentiles out;
   if (which.p50) out.p50 = find(0.5);

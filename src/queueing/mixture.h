@@ -25,8 +25,8 @@ class UniformMixture {
   void add(double low, double width, double weight);
   std::size_t size() const { return size_; }
   double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
-  /// Scaled so that its mean is `mean`.
-  Percentiles percentiles(double mean, const WhichPercentiles& which) const;
+  /// Scaled from `floor` on so that its mean is `mean`.
+  Percentiles percentiles(double mean, double floor, const WhichPercentiles& which) const;
 
  private:
   static constexpr std::size_t kCells = 256;

@@ -125,22 +125,26 @@ class Shape {
     least_ = std::min(law.iteration, law.alpha / (1 - load));
   }
 
-  /// Mean iteration while the slow part stands z deviations off.
-  double level(double z) const {
-    return std::min(std::max(law_.full_iteration, law_.iteration),
-                    least_ + gamma_at(law_.iteration - least_, law_.slow_var, z));
+  /// Mean iterations, and how often the slow part has them: add(level, width, weight).
+  template <typename Add>
+  void levels(const Add& add) const {
+    above(least_, std::max(0.0, law_.iteration - least_), law_.slow_var, add);
+  }
+  /// The same as those who decode find it: in proportion to what it has beyond the least. Of a
+  /// gamma that is another gamma; one decode is one's own.
+  template <typename Add>
+  void found_levels(const Add& add) const {
+    const double mean = std::max(1e-12 * law_.iteration, law_.iteration - least_);
+    const double scale = law_.slow_var / mean;
+    const double own = std::min(law_.decode, mean + scale);
+    above(least_ + own, mean + scale - own,
+          std::max(0.0, law_.slow_var + scale * scale - own * own), add);
+  }
+  double within(double level) const {
+    return std::min(std::max(law_.full_iteration, law_.iteration), level);
   }
   /// Of prompts' number in an iteration: variance over mean, less 1.
   double spread() const { return spread_; }
-  /// The same, as those who decode meet it: in proportion to what it takes beyond the least. A
-  /// gamma weighted by its value is one shifted by its scale, which is what one request adds: who
-  /// decodes alone meets himself.
-  double decoding_level(double z) const {
-    const double above = law_.iteration - least_;
-    const double one = above > 0 ? law_.slow_var / above : 0;
-    return std::min(std::max(law_.full_iteration, law_.iteration),
-                    least_ + gamma_at(above + one, law_.slow_var, z));
-  }
   Counts prompts(double level) const { return {law_.rate_per_ms * level, spread_}; }
   /// Without prompts, at a level where `prompts` come.
   double base(double level, const Counts& prompts) const {
@@ -164,6 +168,21 @@ class Shape {
   }
 
  private:
+  /// A gamma above `floor`; one that is there now and then only is nothing or exponential.
+  template <typename Add>
+  void above(double floor, double mean, double variance, const Add& add) const {
+    const double square = mean * mean + variance;
+    const double there = square > 0 ? std::min(1.0, 2 * mean * mean / square) : 0;
+    if (there < 1) add(within(floor), 0.0, 1 - there);
+    if (there <= 0) return;
+    const double part = mean / there;
+    const double var = there < 1 ? part * part : variance;
+    const auto at = [&](double z) { return within(floor + gamma_at(part, var, z)); };
+    for (const Node& z : kNormal) {
+      add(at(z.value), at(z.value + kCell / 2) - at(z.value - kCell / 2), there * z.weight);
+    }
+  }
+
   const LatencyLaw& law_;
   double spread_ = 0, least_ = 0;
 };
@@ -171,10 +190,7 @@ class Shape {
 class FirstToken {
  public:
   FirstToken(const LatencyLaw& law, const Shape& shape, UniformMixture& out)
-      : law_(law),
-        shape_(shape),
-        out_(out),
-        size_cv2_(law.prefill > 0 ? law.prefill_var / (law.prefill * law.prefill) : 0) {
+      : law_(law), shape_(shape), out_(out), size_cv2_(law.prompt_cv2) {
     for (std::size_t others = 0; others < kFew; ++others) {
       begins_[others] = size_;
       own(static_cast<double>(others), 0);
@@ -187,11 +203,10 @@ class FirstToken {
     with_few(0, {law_.alpha, {}}, law_.idle);
     const double others = std::max(0.0, 1 - law_.idle - law_.full);
     double weights = 0;
-    for (const Node& z : kCoarse) weights += z.weight * shape_.level(z.value);
-    for (const Node& z : kCoarse) {
-      const double level = shape_.level(z.value);
-      at_level(level, others * z.weight * level / weights);
-    }
+    shape_.levels([&](double level, double, double share) { weights += share * level; });
+    shape_.levels([&](double level, double, double share) {
+      at_level(level, others * share * level / weights);
+    });
     if (law_.full > 0) {
       // The wait is exponential, in slices that are wide beside what iterations differ by.
       constexpr int kSlices = 14;
@@ -352,14 +367,15 @@ class FirstToken {
     const double log_sd = std::sqrt(std::log1p(both));
     const double narrower = 1 / std::sqrt(1 + nodes.cell * nodes.cell / 12);
     const double cell_var = std::pow(nodes.cell * narrower * log_sd, 2) / 12;
-    at.added = sum * std::exp(log_sd * (nodes.at.front().value * narrower - log_sd / 2));
+    double size = std::exp(log_sd * (nodes.at.front().value * narrower - log_sd / 2));
     const double step = std::exp(log_sd * nodes.cell * narrower);
-    for (const Node& size : nodes.at) {
+    for (const Node& node : nodes.at) {
       if (size_ == own_.size()) return;
+      at.added = shape_.added(count * size, at.iterations);
       at.added_var = cell_var * at.added * at.added;
-      at.weight = weight * size.weight;
+      at.weight = weight * node.weight;
       own_[size_++] = at;
-      at.added *= step;
+      size *= step;
     }
   }
 
@@ -385,28 +401,27 @@ class FirstToken {
 };
 
 void add_gaps(const LatencyLaw& law, const Shape& shape, UniformMixture& out) {
-  for (const Node& z : kNormal) {
-    const double level = shape.decoding_level(z.value);
+  // Prompts that take several iterations fill each of them.
+  const double chunked = law.left > 0 ? std::clamp((law.line.alone - 1) / 0.1, 0.0, 1.0) : 0;
+  shape.found_levels([&](double level, double width, double weight) {
     const Counts counts = shape.prompts(level);
     const double base = shape.base(level, counts);
-    const double width =
-        shape.decoding_level(z.value + kCell / 2) - shape.decoding_level(z.value - kCell / 2);
     const double low = std::max(law.alpha, base - width / 2);
     const double across = 2 * (base - low);
-    if (law.left > 0 && law.line.alone > 1.05) {
+    if (chunked > 0) {
       const double busy = std::min(1.0, law.rate_per_ms * level * law.prompt_tokens / law.left);
-      out.add(low, across, z.weight * (1 - busy));
-      out.add(low + shape.added(law.left / law.prompt_tokens), across, z.weight * busy);
-      continue;
+      out.add(low, across, chunked * weight * (1 - busy));
+      out.add(low + shape.added(law.left / law.prompt_tokens), across, chunked * weight * busy);
     }
+    if (chunked >= 1) return;
     for (const Node& k : counts.nodes()) {
       const double blur = std::sqrt(12 * k.value * law.prefill_var);
       const double wide = std::sqrt(across * across + blur * blur);
       const double middle = base + shape.within_limits(k.value);
       const double begin = std::max(low, middle - wide / 2);
-      out.add(begin, 2 * (middle - begin), z.weight * k.weight);
+      out.add(begin, 2 * (middle - begin), (1 - chunked) * weight * k.weight);
     }
-  }
+  });
 }
 
 /// Over its mean, of a length with this coefficient of variation: a log-t of 3.5 degrees of freedom
@@ -443,12 +458,13 @@ void add_percentiles(const LatencyLaw& law, const WhichPercentiles& which, Laten
   const Shape shape(law);
   UniformMixture first;
   FirstToken(law, shape, first).run();
-  const Percentiles ttft = first.percentiles(out.ttft_ms.value_or(0), which);
+  const Percentiles ttft = first.percentiles(out.ttft_ms.value_or(0), 0, which);
   out.ttft_percentiles_ms = ttft;
   if (law.decodes > 0) {
     UniformMixture gaps;
     add_gaps(law, shape, gaps);
-    out.itl_percentiles_ms = gaps.percentiles(out.itl_ms.value_or(0), which);
+    out.itl_percentiles_ms =
+        gaps.percentiles(out.itl_ms.value_or(0), law.alpha + law.decode, which);
   }
   // Decoding takes a random number of gaps, whose mean differs between requests: deviations from
   // the median, in logarithms, add up as independent ones do.

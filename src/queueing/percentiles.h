@@ -21,8 +21,10 @@ struct LatencyLaw {
   double admitted = 0;        ///< who enter a full batch with one
   double prefill = 0;         ///< what a prompt adds to its iteration, on average
   double prefill_var = 0;     ///< over prompts
+  double decode = 0;          ///< what a decode adds
   double linear_prefill = 0;  ///< what it adds where the knee is passed
   double prompt_tokens = 0;   ///< computed
+  double prompt_cv2 = 0;      ///< their squared coefficient of variation
   double beta = 0;
   double below_knee = 0;  ///< tokens that an iteration computes for nothing
   double left = 0;        ///< tokens of the budget beside the decodes; 0: no budget

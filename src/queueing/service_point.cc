@@ -133,6 +133,8 @@ OperatingPoint operating_point(const IterationModel& m, const RequestWork& work,
     const double one_more = std::max(0.0, work.prefill + gap.with_one_more.mean - gap.now.mean);
     out.slopes.prefill = prefill_base + m.beta_ms * one_more;
     out.slopes.decode = decode_base + m.beta_ms * std::max(0.0, 1 - gap.now.share);
+    const double per_token = m.beta_ms * std::max(0.0, 1 - gap.with_one_more.share) + m.gamma_ms;
+    out.slopes.prefill_var = per_token * per_token * work.prefill_var;
     const double slope = rate * (out.slopes.prefill + work.decodes * out.slopes.decode);
     const double above =
         std::max(0.0, decoding + prefills * work.prefill - m.knee_tokens + gap.now.mean);

@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -122,6 +123,26 @@ RC_GTEST_PROP(Corrected, GrowsWithTheRate, ()) {
     RC_ASSERT(*out.itl_ms >= *before.itl_ms * (1 - 1e-6));
     RC_ASSERT(*out.e2e_ms >= *before.e2e_ms * (1 - 1e-6));
     before = out;
+  }
+}
+
+// Sums over few values do not grow in every digit; how far they fall back must stay below what
+// anybody sizes by.
+RC_GTEST_PROP(Corrected, HighPercentilesOfTheTimeInTheSystemGrowWithTheRate, ()) {
+  const ServiceModel m = engine_like();
+  Workload w = served_like();
+  const double most = latency_unchecked(m, w, Detail::kMeans).max_rate_per_s;
+  Percentiles highest;
+  constexpr double kTolerance = 1e-3;
+  for (double share = 0; share <= 0.9; share += 0.03) {
+    w.rate_per_s = share * most;
+    const Latency out = latency_unchecked(m, w, Detail::kPercentiles);
+    RC_ASSERT(out.e2e_percentiles_ms.has_value());
+    for (double Percentiles::* p : {&Percentiles::p90, &Percentiles::p95, &Percentiles::p99}) {
+      const double value = (*out.e2e_percentiles_ms).*p;
+      RC_ASSERT(value >= highest.*p * (1 - kTolerance));
+      highest.*p = std::max(highest.*p, value);
+    }
   }
 }
 

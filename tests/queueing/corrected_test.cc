@@ -161,7 +161,8 @@ TEST(Corrected, GapsAtLowRatesAreThoseOfARequestThatIsAlone) {
     const Latency out = latency_unchecked(m, w, Detail::kPercentiles);
     ASSERT_TRUE(out.itl_percentiles_ms.has_value());
     EXPECT_NEAR(out.itl_percentiles_ms->p50, alone, 0.03 * alone) << rate;
-    EXPECT_LT(out.itl_percentiles_ms->p99, 1.3 * alone) << rate;
+    // At the highest of these rates one in 26 has another beside it: 1.5 times as long.
+    EXPECT_LT(out.itl_percentiles_ms->p99, (rate < 0.01 ? 1.3 : 1.8) * alone) << rate;
   }
 }
 
