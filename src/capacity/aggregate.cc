@@ -36,9 +36,10 @@ std::optional<queueing::Workload> WorkloadSummary::workload() const {
   w.rate_per_s = rate_per_busy_pod();
   w.input_mean = *input_tokens;
   w.output_mean = *output_tokens;
+  w.input_second_moment = input_second_moment;
+  w.output_second_moment = output_second_moment;
   // Rounding may leave a moment a hair below the square of its mean, which no lengths have.
-  w.input_second_moment = std::max(input_second_moment, w.input_mean * w.input_mean);
-  w.output_second_moment = std::max(output_second_moment, w.output_mean * w.output_mean);
+  queueing::keep_possible_moments(w);
   w.cross_moment = cross_moment;
   w.prefix_hit = prefix_hit;
   return w;

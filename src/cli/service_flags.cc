@@ -66,7 +66,8 @@ struct Shape {
   double input_cv = 0, output_cv = 0, prefix_hit = 0;
 };
 
-Result<void> check_cv(std::string_view flag, double cv, double mean) {
+/// Of lengths from `least` tokens on.
+Result<void> check_cv(std::string_view flag, double cv, double mean, double least) {
   if (!(cv >= 0) || !(cv <= kCvMax)) {
     return bad(
         fmt::format("{}: {} is not a number from 0 to {}; give the standard deviation of "
@@ -78,6 +79,13 @@ Result<void> check_cv(std::string_view flag, double cv, double mean) {
         fmt::format("{}: {} makes lengths around {} tokens exceed {} tokens; give a smaller "
                     "one",
                     flag, cv, mean, kTokensMax));
+  }
+  const double most = mean > 0 ? std::sqrt((mean - least) * (kTokensMax - mean)) / mean : 0;
+  if (cv > most) {
+    return bad(
+        fmt::format("{}: {} is more than lengths of {} tokens on average can have, each of "
+                    "them from {} to {}; give at most {:.6g}",
+                    flag, cv, mean, least, kTokensMax, most));
   }
   return {};
 }
@@ -193,8 +201,9 @@ Result<Service> read_service(const ServiceFlags& flags) {
   if (const auto ok = queueing::check(queueing::Workload::of(0, *input, *output)); !ok) {
     return fail(ok.error());
   }
-  if (const auto ok = check_cv("input-cv", shape->input_cv, *input); !ok) return fail(ok.error());
-  if (const auto ok = check_cv("output-cv", shape->output_cv, *output); !ok) {
+  if (const auto ok = check_cv("input-cv", shape->input_cv, *input, 0); !ok)
+    return fail(ok.error());
+  if (const auto ok = check_cv("output-cv", shape->output_cv, *output, 1); !ok) {
     return fail(ok.error());
   }
   service.workload = queueing::Workload::of(0, *input, *output, shape->input_cv, shape->output_cv);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -13,6 +14,7 @@ namespace tailrace::queueing {
 namespace {
 
 constexpr double kTokensMax = 1e9;
+constexpr double kOutputLeast = 1;
 constexpr double kMillisMax = 1e9;
 constexpr std::array<std::pair<Mode, std::string_view>, 3> kModes{
     {{Mode::kClosedForm, "closed-form"}, {Mode::kChain, "chain"}, {Mode::kCorrected, "corrected"}}};
@@ -30,12 +32,23 @@ Result<void> first_error(std::initializer_list<Result<void>> checks) {
   return {};
 }
 
-Result<void> second_moment(std::string_view name, double mean, double second) {
-  // A moment computed from a coefficient of variation of 0 may round below the square.
-  if (second >= mean * mean * (1 - 1e-9) && second <= kTokensMax * kTokensMax) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{}: {} is not at least the square of the mean, {}, and at most 1e18",
-                          name, second, mean * mean));
+/// Of lengths from `least` to kTokensMax with this mean: all of them at the two ends.
+double most_second_moment(double mean, double least) {
+  return mean * mean + (mean - least) * (kTokensMax - mean);
+}
+
+Result<void> second_moment(std::string_view name, double mean, double second, double least) {
+  // A moment computed from a coefficient of variation of 0 may round to either side of the square.
+  constexpr double kRounding = 1e-9;
+  const double most = most_second_moment(mean, least);
+  if (second >= mean * mean * (1 - kRounding) && second <= most * (1 + kRounding)) return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{} second moment: {} is not from {:.6g} to {:.6g}, as that of {:.6g} tokens on "
+                  "average is (each from {} to 1e9); give a coefficient of variation from 0 to "
+                  "{:.6g}",
+                  name, second, mean * mean, most, mean, least,
+                  mean > 0 ? std::sqrt(most - mean * mean) / mean : 0));
 }
 
 }  // namespace
@@ -136,12 +149,21 @@ Result<void> ServiceModel::check() const {
 Result<void> check(const Workload& w) {
   const auto numbers = first_error(
       {within("rate", w.rate_per_s, 0, kRateMax), within("input", w.input_mean, 0, kTokensMax),
-       within("output", w.output_mean, 1, kTokensMax), within("prefix-hit", w.prefix_hit, 0, 1),
-       within("cross-moment", w.cross_moment, 0, 1e18)});
+       within("output", w.output_mean, kOutputLeast, kTokensMax),
+       within("prefix-hit", w.prefix_hit, 0, 1), within("cross-moment", w.cross_moment, 0, 1e18)});
   if (!numbers) return fail(numbers.error());
   return first_error(
-      {second_moment("input second moment", w.input_mean, w.input_second_moment),
-       second_moment("output second moment", w.output_mean, w.output_second_moment)});
+      {second_moment("input", w.input_mean, w.input_second_moment, 0),
+       second_moment("output", w.output_mean, w.output_second_moment, kOutputLeast)});
+}
+
+void keep_possible_moments(Workload& w) {
+  const auto keep = [](double& second, double mean, double least) {
+    if (!(mean >= least) || !(mean <= kTokensMax)) return;
+    second = std::clamp(second, mean * mean, most_second_moment(mean, least));
+  };
+  keep(w.input_second_moment, w.input_mean, 0);
+  keep(w.output_second_moment, w.output_mean, kOutputLeast);
 }
 
 Latency latency_unchecked(const ServiceModel& model, const Workload& workload, Detail detail) {
@@ -150,8 +172,15 @@ Latency latency_unchecked(const ServiceModel& model, const Workload& workload, D
       return closed_form(model.iteration, workload);
     case Mode::kChain:
       return chain(model.iteration, model.limits, workload);
-    case Mode::kCorrected:
-      return corrected(model, workload, detail);
+    case Mode::kCorrected: {
+      Latency out = corrected(model, workload, detail);
+      // Its parts are approximations, whose product may pass what a batch holds.
+      if (out.concurrency) {
+        out.concurrency =
+            std::min(*out.concurrency, static_cast<double>(model.limits.max_num_seqs));
+      }
+      return out;
+    }
   }
   return {};
 }

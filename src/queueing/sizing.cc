@@ -115,6 +115,22 @@ std::string why_none_fits(const ServiceLimits& limits, const Workload& w) {
       w.input_mean, w.output_mean, limits.kv_tokens);
 }
 
+/// Without one, there is no time between tokens.
+bool has_further_token(const ServiceModel& model, const Workload& w) {
+  return model.mode != Mode::kCorrected || model.iterations == Iterations::kOutputPlusOne ||
+         w.output_mean > 1;
+}
+
+/// At the largest rate itself a queue has no finite length, and a hair below it whatever the hair
+/// makes it. What a target has asked about is left.
+void forget_the_line(Latency& at, const std::vector<Target>& targets) {
+  for (const Target& target : targets) {
+    if (target.limit != SizingLimit::kItl) return;
+  }
+  at.ttft_ms = at.e2e_ms = at.wait_ms = std::nullopt;
+  at.ttft_percentiles_ms = at.e2e_percentiles_ms = std::nullopt;
+}
+
 /// Each target alone, then the tightest of them, by the formula.
 Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statistic statistic) {
   Sizing out;
@@ -176,8 +192,12 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
   Workload idle = workload;
   idle.rate_per_s = 0;
   if (const auto ok = check(idle); !ok) return fail(ok.error());
-  const auto wanted = read(targets, model.mode);
+  auto wanted = read(targets, model.mode);
   if (!wanted) return fail(wanted.error());
+  const bool itl_holds = targets.itl_ms > 0 && !has_further_token(model, idle);
+  if (itl_holds) {
+    std::erase_if(*wanted, [](const Target& t) { return t.limit == SizingLimit::kItl; });
+  }
 
   RateSearch search(model, idle, targets.statistic);
   if (const Latency& at = search.at(0); !at.stable && at.binding == Binding::kKvTokens) {
@@ -188,6 +208,7 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
     return none;
   }
   Sizing out = by_formula(search, *wanted, targets.statistic);
+  if (itl_holds) out.itl_rate_per_s = search.high();
   if (!out.reachable) return out;
   if (model.oracle && out.achieved.out_of_range != OutOfRange::kNone) {
     const auto probe =
@@ -203,6 +224,14 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
   }
   out.throughput_per_s = out.achieved.throughput_per_s.value_or(out.rate_per_s);
   out.reason = why_bound(out, *wanted, targets.statistic);
+  if (itl_holds) out.reason += "; answers of one token have no time between tokens";
+  if (out.limit == SizingLimit::kStability && model.mode != Mode::kChain &&
+      out.rate_per_s == search.high() && !out.achieved.from_oracle) {
+    forget_the_line(out.achieved, *wanted);
+    if (!out.achieved.ttft_ms) {
+      out.reason += "; the queue grows without bound there, so no time that includes it is given";
+    }
+  }
   return out;
 }
 

@@ -26,6 +26,7 @@ queueing::Workload workload_of(const Observation& o) {
   };
   auto w = queueing::Workload::of(*o.rate_per_s, *o.input_tokens, *o.output_tokens, cv(o.input_cv),
                                   cv(o.output_cv));
+  queueing::keep_possible_moments(w);
   if (o.prefix_hit && *o.prefix_hit >= 0 && *o.prefix_hit <= 1) w.prefix_hit = *o.prefix_hit;
   return w;
 }

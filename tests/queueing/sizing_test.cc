@@ -35,6 +35,44 @@ TEST(Sizing, TheTighterTargetBinds) {
   }
 }
 
+TEST(Sizing, WhereOnlyStabilityEndsTheRateNoTimeIncludesItsEndlessQueue) {
+  const Sizing none = of(Mode::kCorrected, {}, 1);
+  EXPECT_EQ(none.limit, SizingLimit::kStability);
+  EXPECT_FALSE(none.achieved.ttft_ms || none.achieved.e2e_ms || none.achieved.wait_ms);
+  EXPECT_TRUE(none.achieved.itl_ms);
+  EXPECT_LE(*none.achieved.concurrency, 256);
+  EXPECT_THAT(none.reason, HasSubstr("grows without bound"));
+  EXPECT_TRUE(of(Mode::kCorrected, {.ttft_ms = 1e12}, 1).achieved.ttft_ms) << "it was asked for";
+}
+
+TEST(Sizing, ATargetPerFurtherTokenDoesNotBindWhereThereIsNone) {
+  const auto alone = [](const Targets& targets) {
+    return size(llama(Mode::kCorrected), Workload::of(0, 512, 1), targets).value();
+  };
+  const Sizing both = alone({.ttft_ms = 100, .itl_ms = 0.001});
+  const Sizing ttft = alone({.ttft_ms = 100});
+  EXPECT_TRUE(both.reachable);
+  EXPECT_EQ(both.limit, SizingLimit::kTtft);
+  EXPECT_EQ(both.rate_per_s, ttft.rate_per_s);
+  EXPECT_GT(*both.itl_rate_per_s, both.rate_per_s);
+  EXPECT_THAT(both.reason, HasSubstr("answers of one token have no time between tokens"));
+}
+
+TEST(Workloads, MomentsThatNoLengthsHaveAreRefusedWithTheSpreadThatIsPossible) {
+  const auto one = check(Workload::of(1, 100, 1, 0, 0.5));
+  ASSERT_FALSE(one);
+  EXPECT_THAT(one.error().message, HasSubstr("output second moment: 1.25 is not from 1 to 1"));
+  EXPECT_THAT(one.error().message, HasSubstr("give a coefficient of variation from 0 to 0"));
+  EXPECT_TRUE(check(Workload::of(1, 100, 1)));
+  EXPECT_TRUE(check(Workload::of(1, 100, 1.1, 3, 2)));
+  EXPECT_FALSE(check(Workload::of(1, 100, 2, 0, 1e6)));
+  EXPECT_TRUE(check(Workload::of(1, 1e9, 1e9)));
+  auto noisy = Workload::of(1, 100, 1, 0, 0.5);
+  keep_possible_moments(noisy);
+  EXPECT_TRUE(check(noisy));
+  EXPECT_EQ(noisy.output_cv(), 0);
+}
+
 TEST(Sizing, TheReasonNamesTheTargetAndTheRate) {
   const Sizing found = of(Mode::kClosedForm, {.ttft_ms = 1000, .itl_ms = 15});
   EXPECT_EQ(found.reason, "above 32.4328 requests/s the time per token passes its target of 15 ms");

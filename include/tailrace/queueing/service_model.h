@@ -128,9 +128,14 @@ struct ServiceModel {
   Result<void> check() const;
 };
 
-/// Errors: kInvalidArgument naming the field, its value and what it may be (finite moments, E[x²] ≥
-/// E[x]², output ≥ 1, at most 1e9 tokens).
+/// Errors: kInvalidArgument naming the field, its value and what it may be (finite means, output ≥
+/// 1, at most 1e9 tokens, and E[x²] of lengths that exist: from E[x]² to E[x]² + (E[x] − a)(1e9 −
+/// E[x]), where a is 0 for input and 1 for output).
 Result<void> check(const Workload& workload);
+
+/// Moves second moments to the nearest that check() accepts: those of exporters come from buckets
+/// and carry noise. Wrong means stay as they are.
+void keep_possible_moments(Workload& workload);
 
 enum class Detail { kMeans, kPercentiles };
 

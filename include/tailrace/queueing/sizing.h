@@ -34,7 +34,9 @@ struct Sizing {
   double rate_per_s = 0;        ///< lambda*; 0 where unreachable
   double throughput_per_s = 0;  ///< per-replica capacity: the rate less what the chain blocks
   SizingLimit limit = SizingLimit::kNone;
-  Latency achieved;  ///< at that rate; at the least rate where unreachable
+  /// At that rate; at the least rate where unreachable. Where only stability ends the rate, times
+  /// that include the queue are given only if a target asked for one.
+  Latency achieved;
   /// The rate that each target alone would allow; empty where it is not set or not reachable.
   std::optional<double> ttft_rate_per_s, itl_rate_per_s, e2e_rate_per_s;
   std::string reason;  ///< one sentence for people
