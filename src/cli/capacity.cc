@@ -378,7 +378,10 @@ int run(const Flags& flags) {
   });
   if (!held) return failed(held.error());
   for (const auto& problem : question->cycle.models.problems()) {
-    fmt::print(stderr, "tailrace capacity: {}\n", core::printable(problem.message));
+    // An entry with several problems has one a line.
+    for (const auto line : core::split(problem.message, '\n')) {
+      fmt::print(stderr, "tailrace capacity: {}\n", core::printable(line));
+    }
   }
   for (const auto& note : question->cycle.models.notes()) {
     fmt::print(stderr, "tailrace capacity: {}\n", core::printable(note));

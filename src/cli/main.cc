@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -39,8 +40,35 @@ std::string nearest_flag(const CLI::App& command, std::string_view typed) {
       tailrace::core::nearest_word(typed, {flags.begin(), flags.end()}).value_or(""));
 }
 
+/// What is wrong with a flag's number of values, which the library says in its own words only.
+std::string wrong_count(const CLI::App& command, const CLI::ArgumentMismatch& error) {
+  const std::string text = error.what();
+  const std::string flag = text.substr(0, text.find(": "));
+  const CLI::Option* option = command.get_option_no_throw(flag);
+  if (option == nullptr) return text;
+  const auto& values = option->results();
+  if (values.size() < 2) return fmt::format("{}: no value; give one, as in {} VALUE", flag, flag);
+  std::string given;
+  for (const std::string& value : values) {
+    given += (given.empty() ? "" : " and ") + tailrace::core::quoted(value);
+  }
+  return fmt::format("{}: {} values, {}; give one", flag, values.size(), given);
+}
+
+/// The flag of this command that is given as `--flag=`, or an empty text. The library would take
+/// the next word for its value.
+std::string flag_without_value(const CLI::App& command, std::span<char* const> words) {
+  for (const std::string_view word : words) {
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const std::string flag(word.substr(0, word.size() - 1));
+    if (command.get_option_no_throw(flag) != nullptr) return flag;
+  }
+  return "";
+}
+
 /// One line that names the command, what is wrong with its arguments, and where to look.
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error,
+                        std::span<char* const> words) {
   const CLI::App* command = &app;
   std::string name = "tailrace";
   for (auto given = app.get_subcommands(); !given.empty(); given = command->get_subcommands()) {
@@ -48,6 +76,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     name += " " + command->get_name();
   }
   std::string what = error.what();
+  if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
+    what = wrong_count(*command, *mismatch);
+  }
   // Whatever else is missing, a flag misspelt may be the reason.
   for (const std::string& word : command->remaining()) {
     const std::string typed = word.substr(0, word.find('='));
@@ -59,6 +90,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const std::string meant = nearest_flag(*command, typed);
     if (!meant.empty()) what += fmt::format("; did you mean {}?", meant);
     break;
+  }
+  if (const std::string flag = flag_without_value(*command, words); !flag.empty()) {
+    what = fmt::format("{}: no value; give one, as in {} VALUE", flag, flag);
   }
   return fmt::format("{}: {} ({} --help lists all)\n", name, tailrace::core::printable(what), name);
 }
@@ -125,7 +159,7 @@ int main(int argc, char** argv) {
     exit_code = kExitFailed;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "{}", usage_error(app, error));
+    fmt::print(stderr, "{}", usage_error(app, error, {argv, argv + argc}));
     return kExitUsage;
   }
   return output_arrived() ? exit_code : std::max(exit_code, kExitFailed);

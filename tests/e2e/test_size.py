@@ -250,6 +250,12 @@ def test_a_wrong_target_is_one_clear_error(flag, value):
     (["size", *LLAMA, "--model", "chain", "--itl", "20", "--iterations", "output"], ["--iterations", "corrected"]),
     (["size", *LLAMA, "--itl", "20", "--rate", "5"], ["--rate"]),
     (["latency", *LLAMA, "--rte", "5"], ["--rte", "--rate"]),
+    (["latency", "--alpha=", *LLAMA[2:], "--rate", "1"], ["--alpha: no value; give one"]),
+    (["latency", *LLAMA, "--rate"], ["--rate: no value; give one"]),
+    (["latency", *LLAMA, "--rate", "1", "--rate", "2"], ["--rate: 2 values", '"1" and "2"', "give one"]),
+    (["latency", *LLAMA, "--rate", "1", "--output", "1", "--output-cv", "0.5"], ["--output: 2 values"]),
+    (["latency", *LLAMA[:6], "--input", "9", "--output", "1", "--rate", "1", "--output-cv", "0.5"],
+     ["--output-cv: 0.5 is more than", "give at most 0"]),
     (["latency", "--alpha", "0", "--beta", "0", "--gamma", "0", *LLAMA[6:], "--rate", "1"], ["--alpha", "at least one above 0"]),
 ])
 def test_wrong_usage_names_the_flag_and_the_remedy(args, words):
