@@ -132,6 +132,15 @@ bool saturated(const Observation& o, const Row& row, const queueing::ServiceMode
   return row.seen[0] > predict(model, *state.parameters, below)[0] + std::log(kLineTtft);
 }
 
+/// Does memory hold as much as one request of these lengths?
+bool one_fits(queueing::ServiceModel model, queueing::Workload w) {
+  if (model.limits.kv_tokens == 0) return true;
+  model.iteration.alpha_ms = 1;  // any: it is about tokens
+  w.rate_per_s = 0;
+  const auto at = latency_unchecked(model, w, queueing::Detail::kMeans);
+  return at.stable || at.binding != queueing::Binding::kKvTokens;
+}
+
 /// What an interval shows began, in part, in the one before.
 void note_unsteadiness(const PodReport* last, double carried, Row& row) {
   row.rate_variance = std::min(kRateVarianceMost, (1 + carried) / row.requests);
@@ -260,6 +269,12 @@ Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel&
                        row.workload.rate_per_s};
     if (stale) {
       leave_out("stale: a time or numbers that this pod has reported before");
+    } else if (!one_fits(model, row.workload)) {
+      leave_out(
+          fmt::format("no request fits: {:.4g} prompt and {:.4g} answer tokens exceed the {} "
+                      "that memory is said to hold (kv-tokens); give what the engine has, or "
+                      "0 for no limit",
+                      row.workload.input_mean, row.workload.output_mean, model.limits.kv_tokens));
     } else if (full) {
       leave_out("saturated: a line grows, which tells nothing about the engine");
     } else {
