@@ -187,6 +187,9 @@ Analysed CycleState::Impl::analyse(double now_s, const ModelState& model, const 
   reading.workload = memory.workload;
   Analysed out;
   out.analysis = analyze(reading, *settings, slo_of(reading, model_wide, *settings, memory));
+  for (auto& variant : out.analysis.variants) {
+    learners.set_rates(model.key, out.analysis.slo, variant);
+  }
   out.zero = zero_evidence(now_s, seen_s, known_idle(variants, model_wide, model.gateway),
                            *settings, model.gateway, memory);
   if (settings->scale_to_zero) {

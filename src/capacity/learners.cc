@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,8 @@ constexpr double kPodMemorySeconds = 600;
 constexpr double kVariantMemorySeconds = 3600;
 /// The published filter predicts with a queue of ten batches.
 constexpr std::int64_t kKalmanBatchesQueued = 10;
+/// Relative: two searches for one rate differ by less.
+constexpr double kSameRate = 1e-3;
 constexpr std::int64_t kMaxQueue = 10'000'000;
 
 tune::TuneConfig tune_config(const Variant& variant, const ModelSettings& settings) {
@@ -123,6 +126,22 @@ tune::ParameterEstimate Learners::update(double now_s, const Variant& variant,
   }
   if (!estimate.values && variant.pods.empty()) estimate.reason = learner.origin;
   return estimate;
+}
+
+void Learners::set_rates(const ModelKey& model, const SloTarget& slo,
+                         VariantCapacity& variant) const {
+  auto& p = variant.parameters;
+  p.rate_per_s = p.rate_low_per_s = p.rate_high_per_s = std::nullopt;
+  const auto found = learners_.find({model, variant.name});
+  if (found == learners_.end() || !found->second.estimator) return;
+  if (!variant.sizing || !variant.workload || !(variant.sizing->rate_per_s > 0)) return;
+  const auto under = found->second.estimator->current_under(slo.targets.ttft_ms, slo.targets.itl_ms,
+                                                            *variant.workload);
+  const double sized_per_s = variant.sizing->rate_per_s;
+  if (!under.rate_per_s || !(std::abs(*under.rate_per_s / sized_per_s - 1) <= kSameRate)) return;
+  p.rate_per_s = under.rate_per_s;
+  p.rate_low_per_s = under.rate_low_per_s;
+  p.rate_high_per_s = under.rate_high_per_s;
 }
 
 void Learners::put(const Learner& learner, double now_s) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "tailrace/capacity/analysis.h"
 #include "tailrace/capacity/config.h"
 #include "tailrace/capacity/variant.h"
 #include "tailrace/tune/parameter_store.h"
@@ -19,6 +20,9 @@ class Learners {
   /// One cycle of one variant. `variant` has its settings applied.
   tune::ParameterEstimate update(double now_s, const Variant& variant,
                                  const ModelSettings& settings);
+  /// Rates of an estimate that update() gave, now about the SLO and the lengths that the variant
+  /// was sized for. Empty where the estimator's own rate is another one, as for percentiles.
+  void set_rates(const ModelKey& model, const SloTarget& slo, VariantCapacity& variant) const;
   /// Gives what is no longer collected to the store.
   void forget(double now_s);
 

@@ -89,6 +89,13 @@ class Kalman final : public Estimator {
 
   ParameterEstimate current() const override { return last_; }
 
+  ParameterEstimate current_under(double ttft_ms, double itl_ms,
+                                  const queueing::Workload& lengths) const override {
+    ParameterEstimate out = last_;
+    report_rate(out, ttft_ms, itl_ms, lengths);
+    return out;
+  }
+
   std::string save() const override { return write_memory(memory_); }
 
   Result<void> restore(std::string_view document) override {
@@ -277,10 +284,9 @@ class Kalman final : public Estimator {
     last_.covariance = uncertainty;
     const auto seen = sight();
     if (seen) last_.condition = seen->condition;
-    const bool frozen = memory_.rejected_in_a_row >= kFrozenAfter;
-    last_.identified = !frozen && seen && seen->condition <= kConditionMax &&
+    last_.identified = !frozen() && seen && seen->condition <= kConditionMax &&
                        seen->log_deviation <= kLogDeviationMax;
-    if (frozen) {
+    if (frozen()) {
       last_.reason += "; frozen: a rejection does not widen the gate";
     } else if (!last_.identified) {
       last_.reason +=
@@ -288,17 +294,25 @@ class Kalman final : public Estimator {
     }
     if (!memory_.lengths) return;
     const auto& l = *memory_.lengths;
-    queueing::ServiceModel model = model_;
-    model.iteration = *last_.values;
     auto lengths = queueing::Workload::of(0, l.input, l.output, l.input_cv, l.output_cv);
     lengths.prefix_hit = l.prefix_hit;
+    report_rate(last_, config_.ttft_ms, config_.itl_ms, lengths);
+  }
+
+  bool frozen() const { return memory_.rejected_in_a_row >= kFrozenAfter; }
+
+  void report_rate(ParameterEstimate& out, double ttft_ms, double itl_ms,
+                   const queueing::Workload& lengths) const {
+    out.rate_per_s = out.rate_low_per_s = out.rate_high_per_s = std::nullopt;
+    if (!out.values) return;
+    queueing::ServiceModel model = model_;
+    model.iteration = *out.values;
     const auto rate =
-        rate_interval(model, lengths, config_.ttft_ms, config_.itl_ms,
-                      frozen ? std::optional<std::array<double, 9>>() : std::optional(uncertainty));
+        rate_interval(model, lengths, ttft_ms, itl_ms, frozen() ? std::nullopt : out.covariance);
     if (!rate) return;
-    last_.rate_per_s = rate->rate_per_s;
-    last_.rate_low_per_s = rate->low_per_s;
-    last_.rate_high_per_s = rate->high_per_s;
+    out.rate_per_s = rate->rate_per_s;
+    out.rate_low_per_s = rate->low_per_s;
+    out.rate_high_per_s = rate->high_per_s;
   }
 
   TuneConfig config_;

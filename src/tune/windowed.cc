@@ -95,6 +95,15 @@ class Windowed final : public Estimator {
 
   ParameterEstimate update(std::span<const Observation> cycle) override;
   ParameterEstimate current() const override { return state_.estimate; }
+  ParameterEstimate current_under(double ttft_ms, double itl_ms,
+                                  const queueing::Workload& lengths) const override {
+    Windowed other = *this;
+    other.config_.ttft_ms = ttft_ms;
+    other.config_.itl_ms = itl_ms;
+    other.state_.latest = lengths;
+    if (state_.parameters) other.report_rate(state_.covariance);
+    return other.state_.estimate;
+  }
   std::string save() const override { return to_json(state_); }
   Result<void> restore(std::string_view document) override {
     auto state = windowed_state_from_json(document);

@@ -62,6 +62,30 @@ def test_a_wrong_entry_holds_its_own_model_and_is_named(tmp_path):
     assert document["config_problems"][0]["entry"] == "bad"
 
 
+def test_each_problem_of_an_entry_has_a_line_of_its_own(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("default: {}\nbad: {model_id: coder-8b, namespace: prod, sloMultiplier: 1, colour: red}\n")
+    done = capacity(METRICS, "--config", config)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 2 and all(line.startswith("tailrace capacity: ") for line in lines), lines
+    assert "\\x0a" not in done.stderr
+
+
+def test_the_interval_is_about_the_targets_that_decide():
+    document = json.loads(capacity(METRICS, "--config", CONFIG, "--json").stdout)
+    sized = [d for m in document["models"] for d in m["variants"] if d["parameters"]["rate_low_per_s"]]
+    assert sized
+    for one in sized:
+        p = one["parameters"]
+        assert p["rate_low_per_s"] <= one["sizing"]["rate_per_s"] <= p["rate_high_per_s"], one
+
+
+@pytest.mark.parametrize("args", [["FOLDER"], [METRICS, "--config", "FOLDER"], [METRICS, "--state", "FOLDER"]])
+def test_a_folder_is_no_input(tmp_path, args):
+    done = capacity(*[tmp_path if arg == "FOLDER" else arg for arg in args])
+    assert done.returncode == 2 and "it is a folder; give a file" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("rows, words", [
     ("", "no rows"),
     ("0,ns,m,v,p,fast,1,1,1,1", "line 2: column rate: \"fast\" is not a number"),

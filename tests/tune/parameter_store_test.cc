@@ -30,6 +30,9 @@ class Fixed final : public Estimator {
   }
   ParameterEstimate update(std::span<const Observation>) override { return estimate_; }
   ParameterEstimate current() const override { return estimate_; }
+  ParameterEstimate current_under(double, double, const queueing::Workload&) const override {
+    return estimate_;
+  }
   std::string save() const override { return state_; }
   Result<void> restore(std::string_view) override { return {}; }
 

@@ -256,6 +256,47 @@ TEST(WindowedEstimator, ALineAtTheVeryStartTeachesNothing) {
   EXPECT_FALSE(teach(*estimator, o).values.has_value());
 }
 
+TEST(WindowedEstimator, MemoryTooSmallForOneRequestIsNamedAndNotTakenForALine) {
+  const Server server;
+  TuneConfig config;
+  config.limits.kv_tokens = 50;
+  const auto estimator = std::move(*make_estimator(config));
+  const auto after = teach(*estimator, server.report(0.5, 0));
+  EXPECT_THAT(after.reason, testing::HasSubstr("no request fits"));
+  EXPECT_THAT(after.reason, testing::HasSubstr("exceed the 50 that memory"));
+  EXPECT_FALSE(after.values);
+}
+
+TEST(WindowedEstimator, AnswersOfOneTokenTeachWhateverSpreadAnExporterClaims) {
+  const Server server;
+  TuneConfig config;
+  const auto estimator = std::move(*make_estimator(config));
+  Observation o = server.report(0.1, 0);
+  o.output_tokens = 1;
+  o.output_cv = 0.3;
+  EXPECT_TRUE(teach(*estimator, o).values.has_value());
+}
+
+TEST(WindowedEstimator, TheRateIsGivenUnderAnyTargetsAsIfTheyHadBeenItsOwn) {
+  const Server server;
+  const auto config = config_for(server);
+  const auto with_targets = estimator_for(server);
+  auto without_config = config;
+  without_config.ttft_ms = without_config.itl_ms = 0;
+  const auto without = std::move(*make_estimator(without_config));
+  teach_varying(*with_targets, server, 0, 20);
+  teach_varying(*without, server, 0, 20);
+  const auto lengths = queueing::Workload::of(0, server.input, server.output);
+  const auto under = without->current_under(0.7 * config.ttft_ms, config.itl_ms, lengths);
+  ASSERT_TRUE(under.rate_low_per_s && under.rate_high_per_s);
+  EXPECT_LT(*under.rate_per_s, *without->current().rate_per_s);
+  const auto same = without->current_under(config.ttft_ms, config.itl_ms, lengths);
+  const auto own = with_targets->current();
+  EXPECT_DOUBLE_EQ(*same.rate_per_s, *own.rate_per_s);
+  EXPECT_DOUBLE_EQ(*same.rate_low_per_s, *own.rate_low_per_s);
+  EXPECT_DOUBLE_EQ(*same.rate_high_per_s, *own.rate_high_per_s);
+}
+
 TEST(WindowedEstimator, OneOutlierIsRejectedAndWidensWhatIsKnown) {
   const Server server;
   const auto estimator = estimator_for(server);

@@ -77,6 +77,10 @@ class Estimator {
   /// anything may be in it; what cannot teach is left out, and said in `reason`.
   virtual ParameterEstimate update(std::span<const Observation> cycle) = 0;
   virtual ParameterEstimate current() const = 0;
+  /// The same with rate and interval under these targets (0: none) for these lengths, whatever
+  /// TuneConfig says.
+  virtual ParameterEstimate current_under(double ttft_ms, double itl_ms,
+                                          const queueing::Workload& lengths) const = 0;
 
   /// One JSON document with all that it has learnt.
   virtual std::string save() const = 0;
