@@ -70,26 +70,15 @@ std::string slo_text(const SloTarget& slo) {
                      slo.reason);
 }
 
-/// What the interval of rates is about is not always what the variant is sized for: an SLO that is
-/// inferred follows from the parameters themselves, and percentiles are not learnt.
-std::string_view rate_condition(const SloTarget& slo) {
-  const queueing::Targets& t = slo.targets;
-  if (slo.source != SloSource::kExplicit || (t.ttft_ms == 0 && t.itl_ms == 0)) {
-    return "at the latencies of 0.8 of its largest rate";
-  }
-  const bool whole = t.statistic == queueing::Statistic::kMean && t.e2e_ms == 0;
-  return whole ? "within the SLO" : "within the SLO's TTFT and ITL as means";
-}
-
-std::string parameters_text(const tune::ParameterEstimate& p, const SloTarget& slo) {
+std::string parameters_text(const tune::ParameterEstimate& p) {
   if (!p.values) return p.reason;
   std::string text = fmt::format("alpha {:.4g} ms, beta {:.4g} ms, gamma {:.4g} ms, {}",
                                  p.values->alpha_ms, p.values->beta_ms, p.values->gamma_ms,
                                  p.identified ? "identified" : "not identified by data alone");
   if (p.condition) text += fmt::format(", condition {:.3g}", *p.condition);
   if (p.rate_low_per_s && p.rate_high_per_s) {
-    text += fmt::format(", {:.4g} to {:.4g} requests/s {} (90 %)", *p.rate_low_per_s,
-                        *p.rate_high_per_s, rate_condition(slo));
+    text += fmt::format(", {:.4g} to {:.4g} requests/s within the SLO (90 %)", *p.rate_low_per_s,
+                        *p.rate_high_per_s);
   }
   if (!p.reason.empty()) text += "; " + p.reason;
   return text;
@@ -136,8 +125,8 @@ std::string lines_of(const ModelAnalysis& model, const Decision& d, std::string 
       out += "    Capacity: " + capacity_text(*v) + ".\n";
     }
     const bool looked_for = v->parameters.values || !v->parameters.reason.empty();
-    if (looked_for && is_new(parameters_text(v->parameters, model.slo))) {
-      out += "    Parameters: " + parameters_text(v->parameters, model.slo) + ".\n";
+    if (looked_for && is_new(parameters_text(v->parameters))) {
+      out += "    Parameters: " + parameters_text(v->parameters) + ".\n";
     }
   }
   for (const DecisionStep& step : d.steps) {

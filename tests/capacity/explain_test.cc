@@ -45,19 +45,6 @@ TEST(Explain, TellsInputsParametersSloBindingRulesAndAlternatives) {
   }
 }
 
-TEST(Explain, TheIntervalSaysWhichTargetsItIsAbout) {
-  auto m = growing();
-  const auto said = [&m](const char* what) {
-    const std::string text = explain(m, optimize({}, {&m, 1}, std::nullopt));
-    return text.find(std::string("9 to 11 requests/s ") + what + " (90 %)") != std::string::npos;
-  };
-  EXPECT_TRUE(said("within the SLO"));
-  m.slo.targets.statistic = queueing::Statistic::kP90;
-  EXPECT_TRUE(said("within the SLO's TTFT and ITL as means"));
-  m.slo.source = SloSource::kInferred;
-  EXPECT_TRUE(said("at the latencies of 0.8 of its largest rate"));
-}
-
 TEST(Explain, ADecisionThatHoldsSaysWhatItWaitsFor) {
   auto m = model("llama", 0, {without_capacity("a", 5, 3, Evidence::kUnknown)});
   m.failure = "no usable metrics";
