@@ -45,6 +45,7 @@ Workload any_workload() {
   const double cv = 0.9 * *rc::gen::inRange(0, 101) / 100;
   Workload w = Workload::of(0, *maybe_zero(between(1e-3, 1e9)), *between(1, 1e9), cv,
                             0.9 * *rc::gen::inRange(0, 101) / 100);
+  keep_possible_moments(w);
   if (*rc::gen::arbitrary<bool>()) w.cross_moment = *between(1e-9, 1e18);
   w.prefix_hit = *rc::gen::element(0.0, 0.3, 1.0);
   return w;

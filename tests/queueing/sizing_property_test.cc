@@ -37,6 +37,7 @@ Case plausible() {
   out.model.limits.max_queue = *rc::gen::element(0, 5, 100);
   out.workload =
       Workload::of(0, or_zero(scale(0, 4)), scale(0, 3.5), scale(-2, 0.3), or_zero(scale(-1, 0.3)));
+  keep_possible_moments(out.workload);
   return out;
 }
 
@@ -58,6 +59,7 @@ Case extreme() {
   const double input = or_zero(scale(-300, 9)), output = scale(0, 9);
   const auto cv = [](double mean) { return std::min(or_zero(scale(-3, 3)), 0.99e9 / mean - 0.99); };
   out.workload = Workload::of(0, input, output, input > 0 ? cv(input) : 0, cv(output));
+  keep_possible_moments(out.workload);
   out.workload.prefix_hit = *rc::gen::element(0.0, 0.5, 1.0);
   RC_PRE(out.model.check().has_value() && check(out.workload).has_value());
   return out;
