@@ -79,7 +79,7 @@ Result<std::string> nameless_file(const std::string& folder, const std::string& 
   const std::string open_file = fmt::format("/proc/self/fd/{}", file.fd);
   constexpr int kNamesTried = 100;
   for (int i = 0; i < kNamesTried; ++i) {
-    const std::string name = fmt::format("{}.{}-{}", path, ::getpid(), next++);
+    std::string name = fmt::format("{}.{}-{}", path, ::getpid(), next++);
     if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
       return name;
     }
