@@ -42,7 +42,7 @@ std::string nearest_flag(const CLI::App& command, std::string_view typed) {
 
 /// What is wrong with a flag's number of values, which the library says in its own words only.
 std::string wrong_count(const CLI::App& command, const CLI::ArgumentMismatch& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   const std::string flag = text.substr(0, text.find(": "));
   const CLI::Option* option = command.get_option_no_throw(flag);
   if (option == nullptr) return text;
