@@ -150,10 +150,32 @@ std::vector<Case> capacity_cases() {
   random.input_cv = 1;
   add_both(out, random);
   Case knee =
-      sized(case_of("knee of 200: H100-8B 512/128", kH100, limits(256, 8192), 512, 128), 100, 25);
+      sized(case_of("knee of 200: H100-8B 512/128", kH100, limits(256, 8192), 512, 128), 100, 14);
   knee.iteration.knee_tokens = 200;
   knee.iterations = queueing::Iterations::kOutput;
   add_both(out, knee);
+  add_both(out, sized(preset_case("h100-8b", 512, 128, 0), 100, 14));
+  add_both(out, sized(preset_case("a100-8b", 512, 128, 0), 200, 25));
+  add_both(out, sized(preset_case("h100-70b-tp4", 512, 128, 0), 200, 27));
+  for (const double share : {0.25, 0.75}) {
+    Case cached = sized(case_of(fmt::format("{:.0f} % cached: H100-8B 2048/512", 100 * share),
+                                kH100, limits(256, 8192), 2048, 512),
+                        200, 25);
+    cached.prefix_hit = share;
+    add_both(out, cached);
+  }
+  for (const std::int64_t slots : {64, 128}) {
+    add_both(out, sized(case_of(fmt::format("{} slots: H100-8B 512/128", slots), kH100,
+                                limits(slots, 8192), 512, 128),
+                        100, slots == 64 ? 11 : 15));
+  }
+  add_both(out,
+           sized(case_of("chunks of 1024: H100-8B 2048/512", kH100, limits(256, 1024), 2048, 512),
+                 300, 20));
+  add_both(out, sized(case_of("memory for 128, lighter: H100-8B 512/128", kH100,
+                              limits(256, 8192, 128 * 640), 512, 128),
+                      100, 14));
+  add_both(out, sized(case_of("short prompts: H100-8B 128/256", kH100, cap, 128, 256), 60, 15));
   for (std::size_t k = published; k < out.size(); ++k) out[k].own = true;
   return out;
 }

@@ -125,8 +125,8 @@ int print_learning(std::FILE* out, const Options& options) {
       "after "
       "3 cycles, 15 %% after 10, 5 %% at the end (15 %% where the load never changes). Beyond a "
       "limit: **bold**. Each cell is the worst of its runs. The granite sample's gamma is eight "
-      "times that of real engines: at constant load nothing shows it, so all of its runs there "
-      "miss every limit; those of noise-free and 3 %% noise are all called unidentified, and the "
+      "times that of real engines: at constant load nothing shows it, so its runs there "
+      "miss their limits; those of noise-free and 3 %% noise are all called unidentified, and the "
       "column on the interval says how many hold the truth.\n\n");
   auto subjects = learning_subjects();
   if (options.quick) subjects.resize(2);
