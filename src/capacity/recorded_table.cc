@@ -9,7 +9,7 @@
 
 #include "capacity/names.h"
 #include "tailrace/core/text.h"
-#include "tailrace/core/words.h"
+#include "tailrace/tune/metric_columns.h"
 
 namespace tailrace::capacity {
 namespace {
@@ -100,43 +100,8 @@ tl::unexpected<Error> bad(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
-std::string names(std::size_t from, std::size_t to) {
-  std::string out;
-  for (std::size_t i = from; i < to; ++i) {
-    out += (out.empty() ? "" : ", ") + std::string(kColumns[i].name);
-  }
-  return out;
-}
-
-std::string unknown_column(std::string_view name) {
-  std::vector<std::string_view> known;
-  known.reserve(kPlaces);
-  for (const auto& column : kColumns) known.push_back(column.name);
-  if (const auto meant = core::nearest_word(name, known)) {
-    return fmt::format("header: there is no column {}; did you mean {}?", core::quoted(name),
-                       *meant);
-  }
-  return fmt::format("header: there is no column {}; remove it, the known ones are {}",
-                     core::quoted(name), names(0, kPlaces));
-}
-
-bool is_missing(std::string_view cell) {
-  return cell.empty() || core::iequals(cell, "nan");
-}
-
-/// Infinities included: what a pod reports is for the aggregation to judge.
-std::optional<double> number_in(std::string_view cell) {
-  if (cell.starts_with('+')) cell.remove_prefix(1);  // +Inf, as exporters write it
-  const bool negative = cell.starts_with('-');
-  const std::string_view size = negative ? cell.substr(1) : cell;
-  if (core::iequals(size, "inf") || core::iequals(size, "infinity")) {
-    return negative ? -HUGE_VAL : HUGE_VAL;
-  }
-  return core::parse_double(cell);
-}
-
 Result<double> value_in(const Column& column, std::string_view cell) {
-  const auto value = number_in(cell);
+  const auto value = tune::number_in(cell);
   if (!value) {
     return bad(fmt::format("column {}: {} is not a number; leave the cell empty if it is unknown",
                            column.name, core::quoted(cell)));
@@ -175,23 +140,13 @@ struct RecordedTable::Row {
 };
 
 Result<RecordedTable> RecordedTable::open(std::span<const std::string> header) {
+  std::array<std::string_view, kPlaces> names;
+  std::transform(kColumns.begin(), kColumns.end(), names.begin(),
+                 [](const Column& column) { return column.name; });
+  auto places = tune::places_of_columns(header, names, kRequired);
+  if (!places) return fail(places.error());
   RecordedTable table;
-  std::array<bool, kPlaces> seen{};
-  for (const std::string& cell : header) {
-    const std::string_view name = core::trim(cell);
-    const auto* const at = std::find_if(kColumns.begin(), kColumns.end(),
-                                        [&](const Column& column) { return column.name == name; });
-    if (at == kColumns.end()) return bad(unknown_column(name));
-    const auto place = static_cast<std::size_t>(at - kColumns.begin());
-    if (seen[place]) return bad(fmt::format("header: {} is there twice; keep one", name));
-    seen[place] = true;
-    table.columns_.push_back(place);
-  }
-  for (std::size_t place = 0; place < kRequired; ++place) {
-    if (seen[place]) continue;
-    return bad(fmt::format("header: the column {} is missing; give {}, and if known {}",
-                           kColumns[place].name, names(0, kRequired), names(kRequired, kPlaces)));
-  }
+  table.columns_ = std::move(*places);
   return table;
 }
 
@@ -211,7 +166,7 @@ Result<RecordedTable::Row> RecordedTable::read(std::span<const std::string> cell
                                core::quoted(cell), cell.size(), kNameBytesMax));
       }
       row.texts[place] = std::string(cell);
-    } else if (!is_missing(cell)) {
+    } else if (!tune::is_missing(cell)) {
       const auto value = value_in(column, cell);
       if (!value) return fail(value.error());
       row.numbers[place] = *value;

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tailrace/core/text.h"
 #include "tune/json_numbers.h"
+#include "tune/saved_state.h"
 
 namespace tailrace::tune {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::int64_t kRejectedMax = std::int64_t{1} << 53;
 namespace dom = simdjson::dom;
 
 tl::unexpected<Error> damaged(std::string_view what) {
-  return fail(ErrorCode::kDataLoss, fmt::format("saved kalman state: {}; start without it", what));
+  return damaged_state("kalman", what);
 }
 
 std::optional<double> number_in(const dom::object& object, std::string_view name, double low,
@@ -104,28 +104,10 @@ std::string write_memory(const KalmanMemory& m) {
 }
 
 Result<KalmanMemory> read_memory(std::string_view document) {
-  if (document.size() > kDocumentBytesMax) {
-    return damaged(fmt::format("{} bytes are more than {}", document.size(), kDocumentBytesMax));
-  }
   dom::parser parser;
-  const simdjson::padded_string padded(document);
-  dom::object root;
-  if (parser.parse(padded).get(root) != simdjson::SUCCESS) return damaged("it is no JSON object");
-  std::string_view estimator;
-  if (root["estimator"].get(estimator) != simdjson::SUCCESS) return damaged("no `estimator`");
-  if (estimator != "kalman") {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("saved state: it is of the estimator {}, not of kalman; start without "
-                            "it, or choose that estimator",
-                            core::quoted(estimator)));
-  }
-  std::int64_t version = 0;
-  if (root["version"].get(version) != simdjson::SUCCESS) return damaged("no `version`");
-  if (version != kVersion) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("saved kalman state: version {} is not {}; start without it", version,
-                            kVersion));
-  }
+  const auto opened = open_state(parser, document, "kalman", kVersion, kDocumentBytesMax);
+  if (!opened) return fail(opened.error());
+  const dom::object& root = *opened;
   KalmanMemory memory;
   if (!is_null(root["parameters"]) || !is_null(root["covariance"])) {
     const auto parameters = read_parameters(root);

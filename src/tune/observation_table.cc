@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "tailrace/core/text.h"
-#include "tailrace/core/words.h"
+#include "tailrace/tune/metric_columns.h"
 
 namespace tailrace::tune {
 namespace {
@@ -39,62 +39,16 @@ tl::unexpected<Error> bad(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
-std::string names(std::size_t from, std::size_t to) {
-  std::string out;
-  for (std::size_t i = from; i < to; ++i) {
-    out += (out.empty() ? "" : ", ") + std::string(kColumns[i].first);
-  }
-  return out;
-}
-
-std::string unknown_column(std::string_view name) {
-  std::vector<std::string_view> known;
-  known.reserve(kColumns.size());
-  for (const auto& [column, member] : kColumns) known.push_back(column);
-  if (const auto meant = core::nearest_word(name, known)) {
-    return fmt::format("header: there is no column {}; did you mean {}?", core::quoted(name),
-                       *meant);
-  }
-  return fmt::format("header: there is no column {}; remove it, the known ones are {}",
-                     core::quoted(name), names(0, kColumns.size()));
-}
-
-bool is_missing(std::string_view cell) {
-  return cell.empty() || core::iequals(cell, "nan");
-}
-
-/// A number, infinities included: whether it can teach anything is for the estimator to say.
-std::optional<double> number_in(std::string_view cell) {
-  if (!cell.empty() && cell.front() == '+') cell.remove_prefix(1);  // +Inf, as exporters write it
-  const bool negative = cell.starts_with('-');
-  const std::string_view size = negative ? cell.substr(1) : cell;
-  if (core::iequals(size, "inf") || core::iequals(size, "infinity")) {
-    return negative ? -HUGE_VAL : HUGE_VAL;
-  }
-  return core::parse_double(cell);
-}
-
 }  // namespace
 
 Result<ObservationTable> ObservationTable::open(std::span<const std::string> header) {
+  std::array<std::string_view, kColumns.size()> names;
+  std::transform(kColumns.begin(), kColumns.end(), names.begin(),
+                 [](const auto& column) { return column.first; });
+  auto places = places_of_columns(header, names, kRequired);
+  if (!places) return fail(places.error());
   ObservationTable table;
-  std::array<bool, kColumns.size()> seen{};
-  for (const std::string& cell : header) {
-    const std::string_view name = core::trim(cell);
-    const auto* const at = std::find_if(kColumns.begin(), kColumns.end(),
-                                        [&](const auto& column) { return column.first == name; });
-    if (at == kColumns.end()) return bad(unknown_column(name));
-    const auto place = static_cast<std::size_t>(at - kColumns.begin());
-    if (seen[place]) return bad(fmt::format("header: {} is there twice; keep one", name));
-    seen[place] = true;
-    table.columns_.push_back(place);
-  }
-  for (std::size_t place = 0; place < kRequired; ++place) {
-    if (seen[place]) continue;
-    return bad(fmt::format("header: the column {} is missing; give {}, and if known {}",
-                           kColumns[place].first, names(0, kRequired),
-                           names(kRequired, kColumns.size())));
-  }
+  table.columns_ = std::move(*places);
   return table;
 }
 

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "tailrace/core/text.h"
 #include "tune/json_numbers.h"
+#include "tune/saved_state.h"
 
 namespace tailrace::tune {
 namespace {
@@ -312,32 +312,10 @@ std::string to_json(const WindowedState& s) {
 }
 
 Result<WindowedState> windowed_state_from_json(std::string_view document) {
-  const auto damaged = [](std::string_view what) {
-    return fail(ErrorCode::kDataLoss,
-                fmt::format("saved windowed state: {}; start without it", what));
-  };
-  if (document.size() > kDocumentBytesMax) {
-    return damaged(fmt::format("{} bytes are more than {}", document.size(), kDocumentBytesMax));
-  }
   dom::parser parser;
-  const simdjson::padded_string padded(document);
-  dom::object root;
-  if (parser.parse(padded).get(root) != simdjson::SUCCESS) return damaged("it is no JSON object");
-  std::string_view estimator;
-  if (root["estimator"].get(estimator) != simdjson::SUCCESS) return damaged("no `estimator`");
-  if (estimator != "windowed") {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("saved state: it is of the estimator {}, not of windowed; start "
-                            "without it, or choose that estimator",
-                            core::quoted(estimator)));
-  }
-  std::int64_t version = 0;
-  if (root["version"].get(version) != simdjson::SUCCESS) return damaged("no `version`");
-  if (version != kVersion) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("saved windowed state: version {} is not {}; start without it", version,
-                            kVersion));
-  }
+  const auto opened = open_state(parser, document, "windowed", kVersion, kDocumentBytesMax);
+  if (!opened) return fail(opened.error());
+  const dom::object& root = *opened;
 
   Reader read;
   WindowedState s;
@@ -375,7 +353,7 @@ Result<WindowedState> windowed_state_from_json(std::string_view document) {
   if (s.parameters && (s.prior.empty() || !s.latest || s.rows.empty())) {
     read.complain("parameters", "there without rows, prior and lengths");
   }
-  if (read.fails()) return damaged(read.wrong);
+  if (read.fails()) return damaged_state("windowed", read.wrong);
   return s;
 }
 
