@@ -1,0 +1,53 @@
+// What does the autoscaler decide from a snapshot, and what does it remember?
+//
+// The part of the control loop that thinks and does not touch: settings, forecast over the start-up
+// time, one capacity cycle, orders with their ids. Deterministic; the simulator and the real loop
+// call the same functions. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tailrace/autoscaler/world.h"
+#include "tailrace/capacity/config.h"
+#include "tailrace/capacity/cycle.h"
+
+namespace tailrace::autoscaler {
+
+/// What one cycle came to: the record that logs, `explain`, events and tests share.
+struct CycleRecord {
+  std::uint64_t cycle = 0;
+  double time_s = 0;
+  capacity::CycleResult result;
+  std::vector<Order> orders;
+  std::vector<observe::Condition> conditions;
+  std::optional<std::string> blind;
+};
+
+class Brain {
+ public:
+  explicit Brain(const std::optional<capacity::StabilisationConfig>& stabilisation);
+  Brain(Brain&&) noexcept;
+  Brain& operator=(Brain&&) noexcept;
+  ~Brain();
+
+  /// Takes effect in the next cycle.
+  void configure(capacity::CycleConfig config);
+  CycleRecord think(const Snapshot& snapshot);
+
+  /// Everything that a successor needs so that it changes no replica count by itself: what was
+  /// learnt, SLOs that have settled, stabilisation windows, the cycle's number.
+  std::string save(double now_s);
+  /// Before the first cycle. Errors: kDataLoss, kUnsupported; then nothing has changed.
+  Result<void> restore(std::string_view document);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tailrace::autoscaler

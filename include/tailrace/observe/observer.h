@@ -1,0 +1,131 @@
+// What does each pod of each variant do now, by which metric, and how old is that?
+//
+// The Observer turns series into readings: it knows the names that each engine gives to a quantity
+// (observe/engine_tables.h), makes rates of counters across restarts, means, second moments and
+// quantiles of histograms, and matches pods with the variants that are expected. What was not
+// matched, not there, too old or contradictory is a Condition that names it; nothing missing is
+// ever a zero. Pure: the caller brings the series and the time. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tailrace/observe/source.h"
+
+namespace tailrace::observe {
+
+enum class EngineKind { kVllm, kSglang, kTensorRtLlm, kLlamaCpp };
+std::string_view to_string(EngineKind kind);
+
+enum class Freshness { kFresh, kStale, kUnavailable };
+std::string_view to_string(Freshness freshness);
+
+/// A number with its age; without a value the reason why there is none.
+struct Measured {
+  std::optional<double> value;
+  double age_s = 0;     ///< of the newest point that it is made from
+  std::string metric;   ///< the series' name that it came from
+  std::string missing;  ///< why there is no value
+};
+
+/// One engine process over the window. Rates are per second, times milliseconds, lengths tokens.
+struct PodReading {
+  std::string pod;  ///< "llama-7c9f" or, with several engines in a pod, "llama-7c9f:8001"
+  EngineKind engine = EngineKind::kVllm;
+  Freshness freshness = Freshness::kUnavailable;
+  double time_s = 0;   ///< of its newest point
+  Measured rate;       ///< requests arriving: dispatches where known, else completions + growth
+  Measured completed;  ///< requests completed in the window
+  Measured input_tokens, output_tokens, input_cv, output_cv;
+  Measured ttft_ms, itl_ms, ttft_p99_ms, itl_p99_ms;
+  Measured running, waiting;  ///< means over the window
+  Measured kv_usage, kv_tokens, prefix_hit;
+};
+
+struct ExpectedPod {
+  std::string name, address;  ///< address: "10.1.2.3", may be empty
+};
+
+/// A variant as discovery or the configuration has it.
+struct ExpectedVariant {
+  std::string ns, model, name;
+  /// The model's name in metrics where it differs (a served alias, LoRA adapters of the base).
+  std::vector<std::string> model_aliases;
+  EngineKind engine = EngineKind::kVllm;
+  std::vector<ExpectedPod> pods;
+};
+
+/// What our gateway says of a model: what has arrived, and what waits where no engine sees it.
+struct GatewayReading {
+  std::string model, instance;
+  Measured arrivals_per_s, waiting_requests, waiting_tokens;
+  Measured input_tokens, output_tokens, input_cv, output_cv;
+};
+
+enum class ConditionKind {
+  kSourceFailed,     ///< nothing could be read
+  kSeriesMissing,    ///< a quantity has no series under any known name
+  kLabelMismatch,    ///< series are there, but none of them is of an expected pod or model
+  kUnmatchedSeries,  ///< this pod's series belong to no expected variant
+  kPodMissing,       ///< an expected pod reports nothing
+  kStale,
+  kUnavailable,
+  kCounterReset,
+  kClockSkew,
+  kContradiction,
+};
+std::string_view to_string(ConditionKind kind);
+
+struct Condition {
+  ConditionKind kind = ConditionKind::kSourceFailed;
+  std::string subject;  ///< namespace/variant, pod, series or target
+  std::string message;  ///< one sentence with the remedy
+};
+
+struct VariantReading {
+  std::string ns, model, name;
+  std::vector<PodReading> pods;     ///< in the order of the expected ones, then others by name
+  std::vector<std::string> silent;  ///< expected pods that report nothing
+};
+
+struct Reading {
+  double time_s = 0;
+  std::vector<VariantReading> variants;  ///< in the order of the expected ones
+  std::vector<GatewayReading> gateways;
+  std::vector<Condition> conditions;
+};
+
+struct ObserverConfig {
+  double window_s = 60;        ///< that rates and means are taken over
+  double fresh_s = 60;         ///< younger is fresh
+  double unavailable_s = 300;  ///< older is unavailable: facts/queueing 2.4
+  std::size_t series_max = 1'000'000;
+  std::size_t conditions_max = 1'000;
+};
+
+class Observer {
+ public:
+  explicit Observer(const ObserverConfig& config);
+  Observer(Observer&&) noexcept;
+  Observer& operator=(Observer&&) noexcept;
+  ~Observer();
+
+  /// The series that readings of these engines are made from.
+  static std::vector<std::string> names_of(std::span<const EngineKind> engines);
+
+  /// Adds what was fetched to what is remembered, and says what is known at `now_s`, which does not
+  /// decrease. A failed fetch adds nothing: readings get older.
+  Reading read(double now_s, const Fetched& fetched, std::span<const ExpectedVariant> expected);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tailrace::observe

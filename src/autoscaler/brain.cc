@@ -1,0 +1,54 @@
+#include "tailrace/autoscaler/brain.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tailrace::autoscaler {
+
+struct Brain::Impl {
+  capacity::CycleConfig config;
+  capacity::CycleState state;
+  std::uint64_t cycle = 0;
+};
+
+Brain::Brain(const std::optional<capacity::StabilisationConfig>& stabilisation)
+    : impl_(std::make_unique<Impl>(Impl{{}, capacity::CycleState(stabilisation)})) {}
+Brain::Brain(Brain&&) noexcept = default;
+Brain& Brain::operator=(Brain&&) noexcept = default;
+Brain::~Brain() = default;
+
+void Brain::configure(capacity::CycleConfig config) {
+  impl_->config = std::move(config);
+}
+
+CycleRecord Brain::think(const Snapshot& snapshot) {
+  CycleRecord record;
+  record.cycle = ++impl_->cycle;
+  record.time_s = snapshot.time_s;
+  record.conditions = snapshot.conditions;
+  record.blind = snapshot.blind;
+  if (snapshot.blind) return record;
+  capacity::CycleInput input;
+  input.models = snapshot.models;
+  input.limits = snapshot.limits;
+  input.zero = snapshot.zero;
+  record.result = capacity::run_cycle(snapshot.time_s, input, impl_->config, impl_->state);
+  record.orders.reserve(record.result.decisions.size());
+  for (const auto& decision : record.result.decisions) {
+    record.orders.push_back({fmt::format("{}-{}/{}/{}", record.cycle, decision.key.ns,
+                                         decision.key.model, decision.variant),
+                             decision});
+  }
+  return record;
+}
+
+std::string Brain::save(double now_s) {
+  return impl_->state.save(now_s);
+}
+
+Result<void> Brain::restore(std::string_view document) {
+  return impl_->state.restore(document);
+}
+
+}  // namespace tailrace::autoscaler
