@@ -33,7 +33,12 @@ struct TargetRef {
 struct EngineFlags {
   std::string engine = "vllm";  ///< vllm, sglang, tensorrt-llm, llama.cpp, unknown
   std::optional<std::int64_t> max_num_seqs, max_batched_tokens, max_model_len;
-  std::map<std::string, std::string> all;  ///< every flag, for a fingerprint
+  std::optional<std::int64_t> kv_tokens;      ///< where a flag states the cache's size
+  std::optional<std::int64_t> data_parallel;  ///< engines in one replica, each with these limits
+  /// Names by which requests and metrics may call the model: served names, the model, adapters.
+  std::vector<std::string> served_names;
+  /// Every flag by its long name, and the engine's own environment. Secrets are left out.
+  std::map<std::string, std::string> all;
   std::string image;
   int port = 8000;  ///< that serves requests and metrics
 };
@@ -54,6 +59,7 @@ struct DiscoveredVariant {
   std::string accelerator;  ///< "": not resolved
   int gpus_per_replica = 1;
   EngineFlags engine;
+  bool paused = false;              ///< its scaler is: min and max are what it is held at
   std::int64_t spec_replicas = 0;   ///< asked for
   std::int64_t ready_replicas = 0;  ///< serving; neither surge nor terminating pods count
   std::vector<DiscoveredPod> pods;
@@ -68,7 +74,8 @@ struct DiscoveryProblem {
 struct Inventory {
   std::vector<DiscoveredVariant> variants;  ///< by namespace and name
   std::vector<DiscoveryProblem> problems;
-  std::map<std::string, std::int64_t> gpus;  ///< of the nodes, by accelerator; empty: not known
+  /// Of the nodes that take new pods, by their product label; empty: not known.
+  std::map<std::string, std::int64_t> gpus;
 };
 
 struct DiscoveryConfig {
