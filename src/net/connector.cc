@@ -65,7 +65,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     if (!to_.tls) return finish(make_tcp_stream(std::move(socket_)));
     const auto context = tls_.context();
     if (!context) return finish(fail(context.error()));
-    handshake_ = start_tls(std::move(socket_), **context, to_.host,
+    handshake_ = start_tls(std::move(socket_), **context, to_.host, tls_.verifies(),
                            [self = weak_from_this()](Result<std::unique_ptr<Stream>> result) {
                              if (const auto attempt = self.lock())
                                attempt->finish(std::move(result));

@@ -8,16 +8,20 @@
 
 namespace tailrace::net {
 
-/// The trust store, loaded when the first TLS connection asks for it.
+/// Trusted authorities and our own certificate: loaded when the first TLS connection asks for them,
+/// and again when a file of theirs has changed.
 class TlsSettings {
  public:
-  TlsSettings();
+  explicit TlsSettings(TlsOptions options);
   ~TlsSettings();
   struct Context;
   Result<std::shared_ptr<Context>> context();
+  bool verifies() const { return !options_.insecure_skip_verify; }
 
  private:
+  const TlsOptions options_;
   std::shared_ptr<Context> context_;
+  std::string stamps_;  ///< of the files, as they were when `context_` was loaded
 };
 
 std::unique_ptr<Connecting> start_connecting(

@@ -115,7 +115,7 @@ error_code open_acceptor(TcpAcceptor& acceptor, const asio::ip::tcp::endpoint& a
 
 class SocketNetwork final : public Network {
  public:
-  explicit SocketNetwork(AsioLoop& loop) : loop_(loop) {}
+  SocketNetwork(AsioLoop& loop, TlsOptions tls) : loop_(loop), tls_(std::move(tls)) {}
 
   Result<std::unique_ptr<Listener>> listen(const Endpoint& at,
                                            TcpListener::OnAccept on_accept) override {
@@ -153,10 +153,10 @@ class SocketNetwork final : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> make_socket_network(EventLoop& loop) {
+std::unique_ptr<Network> make_socket_network(EventLoop& loop, TlsOptions tls) {
   auto* const asio_loop = dynamic_cast<AsioLoop*>(&loop);
   TAILRACE_CHECK(asio_loop != nullptr);
-  return std::make_unique<SocketNetwork>(*asio_loop);
+  return std::make_unique<SocketNetwork>(*asio_loop, std::move(tls));
 }
 
 }  // namespace tailrace::net

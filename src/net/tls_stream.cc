@@ -4,37 +4,18 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <cstring>
 
+#include "net/tls_context.h"
 #include "tailrace/core/check.h"
 
 namespace tailrace::net {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
-
-struct TlsSettings::Context {
-  asio::ssl::context ssl{asio::ssl::context::tls_client};
-};
-
-TlsSettings::TlsSettings() = default;
-TlsSettings::~TlsSettings() = default;
-
-Result<std::shared_ptr<TlsSettings::Context>> TlsSettings::context() {
-  if (context_) return context_;
-  auto made = std::make_shared<Context>();
-  error_code ec;
-  made->ssl.set_default_verify_paths(ec);
-  if (ec) return fail(ErrorCode::kInternal, "cannot load the trust store: " + ec.message());
-  SSL_CTX_set_min_proto_version(made->ssl.native_handle(), TLS1_2_VERSION);
-  made->ssl.set_verify_mode(asio::ssl::verify_peer, ec);
-  context_ = std::move(made);
-  return context_;
-}
 
 namespace {
 
@@ -49,11 +30,11 @@ struct TlsState : std::enable_shared_from_this<TlsState> {
   TlsState(TcpSocket socket, asio::ssl::context& context)
       : peer(peer_name(socket)), stream(std::move(socket), context) {}
 
-  void handshake(const std::string& host) {
+  void handshake(const std::string& host, bool verify) {
     error_code not_an_address;
     asio::ip::make_address(host, not_an_address);
     if (not_an_address) SSL_set_tlsext_host_name(stream.native_handle(), host.c_str());
-    stream.set_verify_callback(asio::ssl::host_name_verification(host));
+    if (verify) stream.set_verify_callback(asio::ssl::host_name_verification(host));
     stream.async_handshake(asio::ssl::stream_base::client,
                            [self = shared_from_this()](const error_code& ec) { self->shaken(ec); });
   }
@@ -171,8 +152,11 @@ void TlsState::shaken(const error_code& ec) {
   if (!connected) return;
   Connected done = std::move(connected);
   if (ec) {
-    return done(
-        fail(ErrorCode::kUnavailable, "cannot set up TLS with " + peer + ": " + ec.message()));
+    std::string message = "cannot set up TLS with " + peer + ": " + ec.message();
+    if (const long why = SSL_get_verify_result(stream.native_handle()); why != X509_V_OK) {
+      message += std::string(" (") + X509_verify_cert_error_string(why) + ")";
+    }
+    return done(fail(ErrorCode::kUnavailable, std::move(message)));
   }
   done(std::unique_ptr<Stream>(std::make_unique<TlsStream>(shared_from_this())));
 }
@@ -193,10 +177,10 @@ class Handshake final : public Connecting {
 }  // namespace
 
 std::unique_ptr<Connecting> start_tls(TcpSocket socket, TlsSettings::Context& context,
-                                      const std::string& host, Connected done) {
+                                      const std::string& host, bool verify, Connected done) {
   auto state = std::make_shared<TlsState>(std::move(socket), context.ssl);
   state->connected = std::move(done);
-  state->handshake(host);
+  state->handshake(host, verify);
   return std::make_unique<Handshake>(std::move(state));
 }
 

@@ -8,10 +8,11 @@
 
 namespace tailrace::net {
 
-/// Shakes hands as a client: server name indication, certificate chain against the system's trust
-/// store, host name verification. Destroying the result abandons the attempt and closes the socket.
+/// Shakes hands as a client: server name indication and, if `verify`, certificate chain against the
+/// trusted authorities and host name verification. Destroying the result abandons the attempt and
+/// closes the socket.
 std::unique_ptr<Connecting> start_tls(TcpSocket socket, TlsSettings::Context& context,
-                                      const std::string& host,
+                                      const std::string& host, bool verify,
                                       UniqueFunction<void(Result<std::unique_ptr<Stream>>)> done);
 
 }  // namespace tailrace::net

@@ -1,5 +1,6 @@
 // Real sockets on the loopback interface, port 0: what the in-memory network cannot show.
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "net/support/tls_peer.h"
+#include "tailrace/core/text.h"
 #include "tailrace/net/http_client.h"
 #include "tailrace/net/http_server.h"
 
@@ -362,6 +364,87 @@ TEST_F(ClientSockets, SpeaksTlsAndVerifiesWhomItSpeaksTo) {
   ::unsetenv("SSL_CERT_FILE");
   EXPECT_TRUE(trusted.ended) << (trusted.error ? trusted.error->error.message : "time-out");
   EXPECT_EQ(trusted.body, "secret");
+}
+
+constexpr const char* kSecret = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret";
+
+/// The answer of `peer`, asked under `name` by a client with these settings.
+Answer ask_tls(EventLoop& loop, const test::TlsPeer& peer, const TlsOptions& options,
+               const std::string& name = "localhost") {
+  const auto network = make_socket_network(loop, options);
+  const auto client = HttpClient::make(loop, *network);
+  return ask(loop, *client, {name, peer.port(), true}, {"GET", "/", 1, {}}, "");
+}
+
+TEST_F(ClientSockets, TrustsExactlyTheAuthoritiesOfTheFile) {
+  test::TlsPeer peer(3, kSecret);
+  const test::TlsPeer other(0, "");
+  EXPECT_EQ(ask_tls(*loop, peer, {.ca_file = peer.certificate_path()}).body, "secret");
+  const Answer wrong = ask_tls(*loop, peer, {.ca_file = other.certificate_path()});
+  ASSERT_TRUE(wrong.error);
+  EXPECT_EQ(wrong.error->phase, CallPhase::kConnect);
+  EXPECT_NE(wrong.error->error.message.find("certificate"), std::string::npos)
+      << wrong.error->error.message;
+  EXPECT_TRUE(ask_tls(*loop, peer, {.ca_file = peer.certificate_path()}, "127.0.0.1").error)
+      << "the certificate is for another name";
+}
+
+TEST_F(ClientSockets, SpeaksWithAnyServerOnlyWhenToldTo) {
+  test::TlsPeer peer(2, kSecret);
+  const TlsOptions any{.insecure_skip_verify = true};
+  EXPECT_EQ(ask_tls(*loop, peer, any).body, "secret");
+  EXPECT_EQ(ask_tls(*loop, peer, any, "127.0.0.1").body, "secret");
+}
+
+TEST_F(ClientSockets, ShowsItsOwnCertificate) {
+  test::TlsPeer peer(2, kSecret, true);
+  TlsOptions options{.ca_file = peer.certificate_path()};
+  EXPECT_TRUE(ask_tls(*loop, peer, options).error) << "the server wants to know who asks";
+  options.client_certificate_file = peer.certificate_path();
+  options.client_key_file = peer.key_path();
+  EXPECT_EQ(ask_tls(*loop, peer, options).body, "secret");
+}
+
+TEST_F(ClientSockets, TakesARenewedAuthorityWithoutARestart) {
+  test::TlsPeer before(1, kSecret);
+  test::TlsPeer after(2, kSecret);
+  const std::string path = testing::TempDir() + "/tailrace_authority.pem";
+  const auto install = [&](const std::string& from) {
+    ASSERT_TRUE(core::write_file_atomically(path, core::read_file(from, 1 << 20).value()));
+  };
+  install(before.certificate_path());
+  const auto one_network = make_socket_network(*loop, {.ca_file = path});
+  const auto one_client = HttpClient::make(*loop, *one_network);
+  const RequestHead head{"GET", "/", 1, {}};
+  EXPECT_EQ(ask(*loop, *one_client, {"localhost", before.port(), true}, head, "").body, "secret");
+  install(after.certificate_path());
+  EXPECT_EQ(ask(*loop, *one_client, {"localhost", after.port(), true}, head, "").body, "secret");
+  one_client->forget({"localhost", after.port(), true});
+  ::unlink(path.c_str());
+  EXPECT_EQ(ask(*loop, *one_client, {"localhost", after.port(), true}, head, "").body, "secret")
+      << "a file that has gone leaves the last good one in force";
+}
+
+TEST(TlsOptions, NamesTheFieldAndTheFileThatCannotBeUsed) {
+  const test::TlsPeer peer(0, "");
+  const test::TlsPeer other(0, "");
+  const auto message = [](const TlsOptions& options) {
+    const auto checked = check_tls_options(options);
+    return checked ? std::string() : checked.error().message;
+  };
+  EXPECT_EQ(message({}), "");
+  EXPECT_EQ(message({.ca_file = peer.certificate_path(),
+                     .client_certificate_file = peer.certificate_path(),
+                     .client_key_file = peer.key_path()}),
+            "");
+  EXPECT_THAT(message({.ca_file = "/no/such.pem"}), testing::StartsWith("ca_file: cannot use"));
+  EXPECT_THAT(message({.ca_file = peer.key_path()}), testing::HasSubstr("ca_file"));
+  EXPECT_THAT(message({.client_certificate_file = peer.certificate_path()}),
+              testing::HasSubstr("belong together"));
+  EXPECT_THAT(message({.client_certificate_file = peer.certificate_path(),
+                       .client_key_file = other.key_path()}),
+              testing::StartsWith("client_key_file"))
+      << "the key of another certificate";
 }
 
 TEST_F(ClientSockets, AServerOutOfDescriptorsPausesAndRecovers) {

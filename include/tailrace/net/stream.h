@@ -105,7 +105,20 @@ class Network {
       UniqueFunction<void(Result<std::unique_ptr<Stream>>)> done) = 0;
 };
 
+/// How TLS endpoints are verified, and as whom we come. Files are PEM; "" means none. They are read
+/// before the first TLS connection and again whenever one of them has changed; when that fails the
+/// last good ones stay in force.
+struct TlsOptions {
+  std::string ca_file = {};  ///< trusted authorities instead of the system's
+  std::string client_certificate_file = {};
+  std::string client_key_file = {};  ///< with the certificate or not at all
+  /// Speak with any server, whatever its certificate and name: for experiments only.
+  bool insecure_skip_verify = false;
+};
+/// Can these be used? Reads the files. Errors: kInvalidArgument naming the field and the file.
+Result<void> check_tls_options(const TlsOptions& options);
+
 /// Real sockets on `loop`, which must outlive it.
-std::unique_ptr<Network> make_socket_network(EventLoop& loop);
+std::unique_ptr<Network> make_socket_network(EventLoop& loop, TlsOptions tls = {});
 
 }  // namespace tailrace::net

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace tailrace::net::test {
 namespace {
 
@@ -34,17 +36,27 @@ X509* self_signed(EVP_PKEY* key) {
 
 }  // namespace
 
-TlsPeer::TlsPeer(int connections, std::string answer) : answer_(std::move(answer)) {
+TlsPeer::TlsPeer(int connections, std::string answer, bool asks_who) : answer_(std::move(answer)) {
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   X509* const certificate = self_signed(key);
   SSL_CTX* const context = SSL_CTX_new(TLS_server_method());
   SSL_CTX_use_certificate(context, certificate);
   SSL_CTX_use_PrivateKey(context, key);
-  certificate_path_ =
-      testing::TempDir() + "/tailrace_tls_peer_" + std::to_string(::getpid()) + ".pem";
+  static std::atomic<int> made{0};
+  certificate_path_ = testing::TempDir() + "/tailrace_tls_peer_" + std::to_string(::getpid()) +
+                      "_" + std::to_string(made++) + ".pem";
   if (FILE* const file = std::fopen(certificate_path_.c_str(), "w")) {
     PEM_write_X509(file, certificate);
     std::fclose(file);
+  }
+  key_path_ = certificate_path_ + ".key";
+  if (FILE* const file = std::fopen(key_path_.c_str(), "w")) {
+    PEM_write_PrivateKey(file, key, nullptr, nullptr, 0, nullptr, nullptr);
+    std::fclose(file);
+  }
+  if (asks_who) {
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   }
   X509_free(certificate);
   EVP_PKEY_free(key);
@@ -66,6 +78,7 @@ TlsPeer::~TlsPeer() {
   thread_.join();
   ::close(listener_);
   ::unlink(certificate_path_.c_str());
+  ::unlink(key_path_.c_str());
   SSL_CTX_free(static_cast<SSL_CTX*>(context_));
 }
 

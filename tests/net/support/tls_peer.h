@@ -11,16 +11,18 @@ class TlsPeer {
  public:
   /// Serves `connections` connections, each with one answer to whatever is sent, under a
   /// self-signed certificate for "localhost". The certificate is in the file certificate_path().
-  explicit TlsPeer(int connections, std::string answer);
+  /// With `asks_who` a client must show that very certificate itself.
+  explicit TlsPeer(int connections, std::string answer, bool asks_who = false);
   ~TlsPeer();
   std::uint16_t port() const { return port_; }
   const std::string& certificate_path() const { return certificate_path_; }
+  const std::string& key_path() const { return key_path_; }
 
  private:
   void serve(int connections);
 
   std::string answer_;
-  std::string certificate_path_;
+  std::string certificate_path_, key_path_;
   std::uint16_t port_ = 0;
   int listener_ = -1;
   void* context_ = nullptr;  ///< SSL_CTX
