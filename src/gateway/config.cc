@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 
@@ -13,28 +12,6 @@
 
 namespace tailrace::gateway {
 namespace {
-
-constexpr std::size_t kSecretBytesMax = 64 * 1024;
-
-/// Overrides fields by environment variables.
-class EnvironmentReader final : public OverrideVisitor {
- public:
-  EnvironmentReader(const Environment& environment, core::Problems& problems)
-      : environment_(environment), problems_(problems) {}
-
-  void variable(std::string name, Field field) override {
-    const auto value = environment_(name);
-    if (!value) return;
-    if (auto set = field.assign(*value); !set) {
-      problems_.add_raw(fmt::format("environment variable {}: {} {}", name, core::quoted(*value),
-                                    set.error().message));
-    }
-  }
-
- private:
-  const Environment& environment_;
-  core::Problems& problems_;
-};
 
 bool is_loopback(const net::Endpoint& endpoint) {
   // "127.example.org" is a name like any other.
@@ -109,31 +86,9 @@ void check_together(const Config& config, core::Problems& problems) {
 
 Result<Secret> read_secret(const std::string& variable, const std::string& file,
                            const Environment& environment) {
-  std::string value;
-  if (!variable.empty()) {
-    const auto found = environment(variable);
-    if (!found) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("environment variable {} is not set", core::quoted(variable)));
-    }
-    value = *found;
-  } else if (!file.empty()) {
-    auto bytes = core::read_file(file, kSecretBytesMax);
-    if (!bytes) return fail(ErrorCode::kInvalidArgument, bytes.error().message);
-    value = *bytes;
-  } else {
-    return Secret{};
-  }
-  const auto trimmed = core::trim(value);
-  // It becomes a header's value: nothing in it may end the header.
-  const bool plain =
-      std::all_of(trimmed.begin(), trimmed.end(), [](char c) { return c > 0x20 && c < 0x7f; });
-  if (trimmed.empty() || !plain) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("what {} holds is empty or has characters that no key can have",
-                            core::quoted(variable.empty() ? file : variable)));
-  }
-  return Secret{std::string(trimmed)};
+  auto value = core::read_secret(variable, file, environment);
+  if (!value) return fail(value.error());
+  return value->empty() ? Secret{} : Secret{std::move(*value)};
 }
 
 /// Where what was learned is kept must be able to hold it: found out now, and not an hour later.
@@ -170,28 +125,17 @@ Result<void> read_backend_secret(BackendConfig& backend, const std::string& pref
 
 }  // namespace
 
-std::string environment_name(std::string_view path) {
-  std::string name = "TAILRACE_";
-  for (const char c : path) {
-    name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
-  }
-  return name;
-}
-
 ModelConfig Config::model(std::string_view name) const {
   const auto found = models.find(std::string(name));
   return found == models.end() ? ModelConfig{} : found->second;
 }
 
 Environment process_environment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
+  return core::process_environment();
 }
 
 Environment no_environment() {
-  return [](const std::string&) { return std::nullopt; };
+  return core::no_environment();
 }
 
 Result<Config> parse_config(std::string_view text, std::string_view origin,
@@ -210,7 +154,7 @@ Result<Config> parse_config(std::string_view text, std::string_view origin,
   const core::YamlNode empty{core::YamlNode::Kind::kMap, 1, {}, {}, {}};
   reader.read(tree->kind == core::YamlNode::Kind::kNull ? empty : *tree, "",
               [&] { visit_config(reader, config); });
-  EnvironmentReader overrides(environment, problems);
+  core::EnvironmentReader overrides(environment, problems);
   visit_config(overrides, config);
   check_together(config, problems);
   if (!problems.none()) return fail(problems.error());

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "gateway/config_schema.h"
-
 #include "tailrace/core/words.h"
 
 namespace tailrace::gateway {
@@ -30,19 +29,6 @@ bool named_as_secret(const Config& config, std::string_view name) {
 }
 
 }  // namespace
-
-void OverrideVisitor::field(Field field) {
-  std::string name = environment_name(prefix_ + field.name);
-  variable(std::move(name), std::move(field));
-}
-
-void OverrideVisitor::section(std::string_view name, std::string_view,
-                              const std::function<void()>& body) {
-  const std::string outer = prefix_;
-  prefix_ += fmt::format("{}.", name);
-  body();
-  prefix_ = outer;
-}
 
 std::vector<std::string> doubtful_overrides(const Config& config,
                                             const std::vector<std::string>& names) {
