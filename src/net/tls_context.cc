@@ -37,26 +37,28 @@ Result<void> load_client_certificate(asio::ssl::context& ssl, const TlsOptions& 
   }
   if (options.client_key_file.empty()) return {};
   error_code ec;
-  ssl.use_certificate_chain_file(options.client_certificate_file, ec);
-  if (ec) return unusable("client_certificate_file", options.client_certificate_file, ec);
+  if (ssl.use_certificate_chain_file(options.client_certificate_file, ec)) {
+    return unusable("client_certificate_file", options.client_certificate_file, ec);
+  }
   // The key is checked against the certificate here: another one is refused.
-  ssl.use_private_key_file(options.client_key_file, asio::ssl::context::pem, ec);
-  if (ec) return unusable("client_key_file", options.client_key_file, ec);
+  if (ssl.use_private_key_file(options.client_key_file, asio::ssl::context::pem, ec)) {
+    return unusable("client_key_file", options.client_key_file, ec);
+  }
   return {};
 }
 
 Result<void> load(asio::ssl::context& ssl, const TlsOptions& options) {
   error_code ec;
   if (options.ca_file.empty()) {
-    ssl.set_default_verify_paths(ec);
-    if (ec) return fail(ErrorCode::kInternal, "cannot load the trust store: " + ec.message());
-  } else {
-    ssl.load_verify_file(options.ca_file, ec);
-    if (ec) return unusable("ca_file", options.ca_file, ec);
+    if (ssl.set_default_verify_paths(ec)) {
+      return fail(ErrorCode::kInternal, "cannot load the trust store: " + ec.message());
+    }
+  } else if (ssl.load_verify_file(options.ca_file, ec)) {
+    return unusable("ca_file", options.ca_file, ec);
   }
   SSL_CTX_set_min_proto_version(ssl.native_handle(), TLS1_2_VERSION);
-  const auto mode = options.insecure_skip_verify ? asio::ssl::verify_none : asio::ssl::verify_peer;
-  ssl.set_verify_mode(mode, ec);
+  SSL_CTX_set_verify(ssl.native_handle(),
+                     options.insecure_skip_verify ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
   return load_client_certificate(ssl, options);
 }
 
