@@ -73,7 +73,7 @@ inline void check_decision(const capacity::ModelAnalysis& model,
     return;
   }
   // Bounds that contradict themselves bind nothing.
-  if (variant.max && *variant.max < std::max<std::int64_t>(0, variant.min)) return;
+  if (variant.min < 0 || (variant.max && *variant.max < variant.min)) return;
   TAILRACE_CHECK(decision.desired >= variant.min);
   TAILRACE_CHECK(!variant.max || decision.desired <= *variant.max);
 }
