@@ -26,45 +26,67 @@ std::string_view to_string(EngineKind kind);
 enum class Freshness { kFresh, kStale, kUnavailable };
 std::string_view to_string(Freshness freshness);
 
-/// A number with its age; without a value the reason why there is none.
+/// A number, finite and at least 0, with its age; without a value the reason why there is none.
 struct Measured {
   std::optional<double> value;
-  double age_s = 0;     ///< of the newest point that it is made from
-  std::string metric;   ///< the series' name that it came from
-  std::string missing;  ///< why there is no value
+  double age_s = 0;       ///< of the newest point that it is made from
+  std::string metric;     ///< the series' name that it came from
+  std::string missing;    ///< why there is no value
+  bool at_least = false;  ///< the true value may be larger: a quantile beyond the last bucket
+};
+
+/// Of a histogram of lengths: how many of the window's were at most `upper` tokens.
+struct LengthBucket {
+  double upper = 0;  ///< inclusive; the last may be infinite
+  double cumulative = 0;
+
+  friend bool operator==(const LengthBucket&, const LengthBucket&) = default;
 };
 
 /// One engine process over the window. Rates are per second, times milliseconds, lengths tokens.
 struct PodReading {
-  std::string pod;  ///< "llama-7c9f" or, with several engines in a pod, "llama-7c9f:8001"
+  std::string pod;       ///< "llama-7c9f" or, with several engines in a pod, "llama-7c9f:8001"
+  bool expected = true;  ///< its pod is one of the variant's expected ones
   EngineKind engine = EngineKind::kVllm;
   Freshness freshness = Freshness::kUnavailable;
-  double time_s = 0;   ///< of its newest point
-  Measured rate;       ///< requests arriving: dispatches where known, else completions + growth
-  Measured completed;  ///< requests completed in the window
-  Measured input_tokens, output_tokens, input_cv, output_cv;
+  double time_s = 0;  ///< of its newest point
+  /// Requests arriving: what a gateway sent to it where one tells, else what it completed and by
+  /// how much the number inside it grew. Completions alone say nothing of demand once it is full.
+  Measured rate;
+  Measured completed;                    ///< requests completed in the window
+  Measured input_tokens, output_tokens;  ///< means
+  /// Where the engine has histograms of lengths: what second moments are made from.
+  std::vector<LengthBucket> input_buckets, output_buckets;
   Measured ttft_ms, itl_ms, ttft_p99_ms, itl_p99_ms;
-  Measured running, waiting;  ///< means over the window
+  Measured running;  ///< mean over the window
+  Measured waiting;  ///< newest
   Measured kv_usage, kv_tokens, prefix_hit;
 };
 
 struct ExpectedPod {
-  std::string name, address;  ///< address: "10.1.2.3", may be empty
+  std::string name;
+  std::string address;  ///< "10.1.2.3", or "127.0.0.1:8001" where several share one; may be empty
 };
 
 /// A variant as discovery or the configuration has it.
 struct ExpectedVariant {
-  std::string ns, model, name;
+  std::string ns;  ///< may be empty, as outside of a cluster: then any
+  std::string model, name;
   /// The model's name in metrics where it differs (a served alias, LoRA adapters of the base).
   std::vector<std::string> model_aliases;
   EngineKind engine = EngineKind::kVllm;
   std::vector<ExpectedPod> pods;
 };
 
-/// What our gateway says of a model: what has arrived, and what waits where no engine sees it.
+/// What a gateway says of a model: what has arrived, and what waits where no engine sees it. One
+/// for each of its processes.
 struct GatewayReading {
+  std::string ns;  ///< the gateway's own; may be empty
   std::string model, instance;
-  Measured arrivals_per_s, waiting_requests, waiting_tokens;
+  Freshness freshness = Freshness::kUnavailable;
+  Measured arrivals_per_s;  ///< those turned away for want of room included
+  Measured waiting_requests;
+  Measured waiting_tokens;  ///< that the waiting ones are predicted to generate
   Measured input_tokens, output_tokens, input_cv, output_cv;
 };
 
@@ -79,6 +101,7 @@ enum class ConditionKind {
   kCounterReset,
   kClockSkew,
   kContradiction,
+  kLimit,  ///< more than is remembered or listed
 };
 std::string_view to_string(ConditionKind kind);
 
@@ -90,8 +113,10 @@ struct Condition {
 
 struct VariantReading {
   std::string ns, model, name;
-  std::vector<PodReading> pods;     ///< in the order of the expected ones, then others by name
-  std::vector<std::string> silent;  ///< expected pods that report nothing
+  /// In the order of the expected ones, then others by name: those whose series carry the
+  /// variant's label, such as surge pods.
+  std::vector<PodReading> pods;
+  std::vector<std::string> silent;  ///< expected pods that report nothing, or nothing since long
 };
 
 struct Reading {
@@ -106,6 +131,7 @@ struct ObserverConfig {
   double fresh_s = 60;         ///< younger is fresh
   double unavailable_s = 300;  ///< older is unavailable: facts/queueing 2.4
   std::size_t series_max = 1'000'000;
+  std::size_t points_max = 1'000;  ///< of one series
   std::size_t conditions_max = 1'000;
 };
 

@@ -1,0 +1,219 @@
+#include "observe/readings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "observe/engine_tables.h"
+#include "observe/matching.h"
+
+namespace tailrace::observe {
+namespace {
+
+/// Inside an engine or two the growth is exact to the request; less than this is not worth a name.
+constexpr const char* kGrowth = " + growth of requests inside";
+
+std::string_view model_of(const Said& said, const GatewayTable& table) {
+  for (const auto label : table.model_labels) {
+    if (const auto model = said.label(label); !model.empty()) return model;
+  }
+  return {};
+}
+
+/// Arrivals from what was completed and by how much the number inside grew.
+Measured completed_and_growth(const Meter& meter, const EngineTable& table) {
+  Measured out = meter.rate(table.completed);
+  if (!out.value) return out;
+  const auto growth =
+      meter.growth_per_s(table.running, table.waiting, meter.resets(table.completed));
+  if (!growth) return out;
+  out.value = std::max(0.0, *out.value + *growth);
+  out.metric += kGrowth;
+  return out;
+}
+
+Measured of_dispatched(const Dispatched& dispatched, const Meter& meter) {
+  Measured out;
+  out.value = dispatched.per_s;
+  out.age_s = meter.age_s(dispatched.newest_s);
+  out.metric = dispatched.metric;
+  return out;
+}
+
+/// Requests in the window; the same series as the rate's.
+Measured completed_count(const Meter& meter, const EngineTable& table) {
+  for (const Counter& counter : table.completed) {
+    if (const auto rise = meter.rise(counter)) {
+      Measured out;
+      out.value = rise->amount;
+      out.age_s = meter.age_s(rise->newest_s);
+      out.metric = rise->metric;
+      return out;
+    }
+  }
+  Measured out = meter.rate(table.completed);
+  out.value.reset();
+  return out;
+}
+
+/// From a mean and a mean of squares.
+Measured variation(const Measured& mean, const Measured& square) {
+  Measured out = square;
+  out.value.reset();
+  if (!mean.value || !square.value || !(*mean.value > 0)) {
+    if (out.missing.empty()) out.missing = mean.missing.empty() ? "no length" : mean.missing;
+    return out;
+  }
+  const double ratio = *square.value / *mean.value / *mean.value - 1;
+  if (!std::isfinite(ratio)) {
+    out.missing = "out of range";
+    return out;
+  }
+  out.value = std::sqrt(std::max(0.0, ratio));
+  return out;
+}
+
+}  // namespace
+
+Freshness freshness_of(double age_s, double fresh_s, double unavailable_s) {
+  if (age_s < fresh_s) return Freshness::kFresh;
+  return age_s < unavailable_s ? Freshness::kStale : Freshness::kUnavailable;
+}
+
+DispatchedByPod dispatched_by_pod(const std::vector<Exporter>& exporters, const MeterConfig& config,
+                                  double fresh_s) {
+  DispatchedByPod out;
+  for (const auto& exporter : exporters) {
+    if (!exporter.gateway) continue;
+    for (const auto& table : gateway_tables()) {
+      // Some write the same number under an old name as well: one of them counts.
+      const auto counter =
+          std::find_if(table.dispatched.begin(), table.dispatched.end(),
+                       [&](const Counter& c) { return !exporter.named(c.name).empty(); });
+      if (counter == table.dispatched.end()) continue;
+      for (const Said& said : exporter.named(counter->name)) {
+        if (!counter->only.label.empty() &&
+            said.label(counter->only.label) != counter->only.value) {
+          continue;
+        }
+        std::string_view pod;
+        for (const auto label : table.pod_labels) {
+          if (pod.empty()) pod = said.label(label);
+        }
+        const auto rise =
+            increase_of(after_gap(said.track->points, config.gap_s), exporter.starts());
+        if (pod.empty() || !rise || config.now_s - rise->to_s >= fresh_s) continue;
+        const std::string port(table.port_label.empty() ? "" : said.label(table.port_label));
+        auto& sum = out[{exporter.origin.ns, std::string(without_rank(pod)), port}];
+        sum.per_s += rise->per_s();
+        sum.newest_s = std::max(sum.newest_s, rise->to_s);
+        sum.metric = counter->name;
+      }
+    }
+  }
+  std::erase_if(out, [](const auto& entry) { return !std::isfinite(entry.second.per_s); });
+  return out;
+}
+
+std::optional<Dispatched> dispatched_to(const DispatchedByPod& all, const std::string& ns,
+                                        const std::string& pod, const std::string& port) {
+  std::optional<Dispatched> sum;
+  std::set<std::string> spaces{"", ns};
+  if (ns.empty()) {
+    for (const auto& [key, dispatched] : all) spaces.insert(key.ns);
+  }
+  for (const auto& space : spaces) {
+    for (auto at = all.lower_bound({space, pod, ""});
+         at != all.end() && at->first.ns == space && at->first.pod == pod; ++at) {
+      if (!port.empty() && !at->first.port.empty() && at->first.port != port) continue;
+      if (!sum) sum = Dispatched{0, 0, at->second.metric};
+      sum->per_s += at->second.per_s;
+      sum->newest_s = std::max(sum->newest_s, at->second.newest_s);
+    }
+  }
+  if (sum && !std::isfinite(sum->per_s)) return std::nullopt;
+  return sum;
+}
+
+PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
+                       const std::function<bool(const Said&)>& own,
+                       const std::optional<Dispatched>& dispatched, std::size_t* resets) {
+  const Meter meter(exporter, config, own);
+  const EngineTable& table = table_of(*exporter.engine);
+  PodReading out;
+  out.engine = *exporter.engine;
+  out.time_s = exporter.newest_s;
+  out.rate = dispatched ? of_dispatched(*dispatched, meter) : completed_and_growth(meter, table);
+  if (!out.rate.value && table.completed.empty()) {
+    out.rate.missing =
+        "this engine counts no requests: it takes a gateway in front of it that does";
+  }
+  out.completed = completed_count(meter, table);
+  out.running = meter.mean_level(table.running);
+  out.waiting = meter.newest_level(table.waiting);
+
+  Measured finished = meter.rate(table.completed);
+  if (!finished.value) finished = out.rate;
+  const Measured waiting = meter.mean_level(table.waiting);
+  out.input_tokens = meter.mean(table.input_tokens, finished, waiting);
+  out.output_tokens = meter.mean(table.output_tokens, finished, waiting);
+  out.input_buckets = meter.buckets(table.input_tokens);
+  out.output_buckets = meter.buckets(table.output_tokens);
+  out.ttft_ms = meter.mean(table.ttft_ms, finished, waiting);
+  out.itl_ms = meter.mean(table.itl_ms, finished, waiting);
+  out.ttft_p99_ms = meter.quantile(table.ttft_ms, 0.99);
+  out.itl_p99_ms = meter.quantile(table.itl_ms, 0.99);
+  out.kv_usage = meter.level(table.kv_usage, false);
+  out.kv_tokens = meter.level(table.kv_tokens, true);
+  out.prefix_hit = meter.share(table.prefix_hit);
+  if (resets != nullptr) *resets += meter.resets(table.completed).size();
+  return out;
+}
+
+std::vector<GatewayReading> gateway_readings(const Exporter& exporter, const MeterConfig& config) {
+  std::vector<GatewayReading> out;
+  if (!exporter.gateway) return out;
+  for (const auto& table : gateway_tables()) {
+    std::set<std::string, std::less<>> models;
+    const auto collect = [&](std::string_view name) {
+      for (const Said& said : exporter.named(name)) {
+        if (const auto model = model_of(said, table); !model.empty()) models.emplace(model);
+      }
+    };
+    for (const Counter& counter : table.arrivals) collect(counter.name);
+    for (const Gauge& gauge : table.waiting_requests) collect(gauge.name);
+    for (const auto& model : models) {
+      const Meter meter(exporter, config,
+                        [&](const Said& said) { return model_of(said, table) == model; });
+      GatewayReading r;
+      r.ns = exporter.origin.ns;
+      r.model = model;
+      r.instance = exporter.origin.name();
+      const Measured taken = meter.rate(table.arrivals);
+      r.arrivals_per_s = taken;
+      for (const Counter& counter : table.turned_away) {
+        const auto refused = meter.rise(counter);
+        if (!r.arrivals_per_s.value || !refused) continue;
+        *r.arrivals_per_s.value += refused->per_s;
+      }
+      if (r.arrivals_per_s.value && !std::isfinite(*r.arrivals_per_s.value)) {
+        r.arrivals_per_s.value.reset();
+        r.arrivals_per_s.missing = "out of range";
+      }
+      r.waiting_requests = meter.newest_level(table.waiting_requests);
+      r.waiting_tokens = meter.newest_level(table.waiting_tokens);
+      r.input_tokens = meter.mean(table.input_tokens, taken, {});
+      r.output_tokens = meter.mean(table.output_tokens, taken, {});
+      std::vector<Mean> input(table.input_squares.begin(), table.input_squares.end());
+      std::vector<Mean> output(table.output_squares.begin(), table.output_squares.end());
+      r.input_cv = variation(r.input_tokens, meter.mean(input, taken, {}));
+      r.output_cv = variation(r.output_tokens, meter.mean(output, taken, {}));
+      out.push_back(std::move(r));
+    }
+  }
+  return out;
+}
+
+}  // namespace tailrace::observe

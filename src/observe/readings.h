@@ -1,0 +1,47 @@
+// What does one pod do, and what does one gateway say of one model?
+//
+// Puts a Meter's answers together into readings. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "observe/exporters.h"
+#include "observe/meter.h"
+
+namespace tailrace::observe {
+
+/// What gateways sent to one pod.
+struct Dispatched {
+  double per_s = 0, newest_s = 0;
+  std::string metric;
+};
+struct DispatchKey {
+  std::string ns;    ///< the gateway's; may be empty
+  std::string pod;   ///< without a rank
+  std::string port;  ///< may be empty
+
+  friend auto operator<=>(const DispatchKey&, const DispatchKey&) = default;
+};
+using DispatchedByPod = std::map<DispatchKey, Dispatched>;
+
+/// Of all gateways together; those that have been silent for longer than `fresh_s` tell nothing.
+DispatchedByPod dispatched_by_pod(const std::vector<Exporter>& exporters, const MeterConfig& config,
+                                  double fresh_s);
+std::optional<Dispatched> dispatched_to(const DispatchedByPod& all, const std::string& ns,
+                                        const std::string& pod, const std::string& port);
+
+Freshness freshness_of(double age_s, double fresh_s, double unavailable_s);
+
+/// `exporter` has an engine. `own`: which of its series are of the variant's models. `resets`:
+/// counters that began anew in the window are added.
+PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
+                       const std::function<bool(const Said&)>& own,
+                       const std::optional<Dispatched>& dispatched, std::size_t* resets);
+
+/// By model; nothing where the exporter is no gateway.
+std::vector<GatewayReading> gateway_readings(const Exporter& exporter, const MeterConfig& config);
+
+}  // namespace tailrace::observe
