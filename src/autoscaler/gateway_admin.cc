@@ -121,7 +121,7 @@ void HttpRequests::finish(std::uint64_t id, Result<Answer> answer) {
 GatewayAdmin::GatewayAdmin(HttpRequests& requests, net::Url url, std::string token)
     : requests_(requests), url_(std::move(url)), token_(std::move(token)) {}
 
-void GatewayAdmin::call(std::string method, std::string path, std::string body,
+void GatewayAdmin::call(std::string method, const std::string& path, std::string body,
                         UniqueFunction<void(Result<HttpRequests::Answer>)> done) {
   net::RequestHead head;
   head.method = std::move(method);

@@ -60,7 +60,7 @@ class GatewayAdmin {
   void remove(std::string_view name, UniqueFunction<void(Result<void>)> done);
 
  private:
-  void call(std::string method, std::string path, std::string body,
+  void call(std::string method, const std::string& path, std::string body,
             UniqueFunction<void(Result<HttpRequests::Answer>)> done);
 
   HttpRequests& requests_;

@@ -47,7 +47,7 @@ Result<void> check_variant(const ProcessVariant& variant) {
   const bool has_port =
       std::any_of(variant.command.begin(), variant.command.end(),
                   [](const auto& word) { return word.find("{port}") != std::string::npos; });
-  if (!has_port) {
+  if (!has_port && (variant.port_first == 0 || variant.port_first != variant.port_last)) {
     return wrong("command", "has no {port}; each replica must listen on the port that it is given");
   }
   if (variant.slots < 1 || variant.slots > 1'000'000) {
@@ -56,6 +56,10 @@ Result<void> check_variant(const ProcessVariant& variant) {
   if (!variant.health_path.starts_with('/')) {
     return wrong("health_path",
                  fmt::format("is {}; it must begin with '/'", core::quoted(variant.health_path)));
+  }
+  if (variant.port_last < variant.port_first) {
+    return wrong("ports",
+                 fmt::format("{} to {} are no range", variant.port_first, variant.port_last));
   }
   if (variant.initial < 0) {
     return wrong("initial", fmt::format("is {}; it must not be below 0", variant.initial));
@@ -133,8 +137,7 @@ ProcessActuatorImpl::ProcessActuatorImpl(net::EventLoop& loop, net::Network& net
       calendar_(calendar),
       runner_(runner),
       config_(std::move(config)),
-      requests_(loop, network, config_.call_timeout),
-      next_port_(config_.port_first) {
+      requests_(loop, network, config_.call_timeout) {
   if (config_.gateway) admin_.emplace(requests_, *config_.gateway, config_.gateway_token);
   for (const auto& variant : config_.variants) {
     variants_.push_back(std::make_shared<const ProcessVariant>(variant));

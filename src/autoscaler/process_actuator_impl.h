@@ -80,6 +80,7 @@ class ProcessActuatorImpl final : public ProcessActuator {
 
   std::vector<Replica*> of(const ProcessVariant& variant) const;
   Replica* find(std::string_view name) const;
+  std::pair<std::uint16_t, std::uint16_t> ports_of(const ProcessVariant& variant) const;
   std::optional<std::uint16_t> pick_port(const Replica& replica);
   std::string marker(std::string_view name) const;
   std::string log_path(std::string_view name) const;
@@ -96,7 +97,7 @@ class ProcessActuatorImpl final : public ProcessActuator {
   std::map<std::string, std::int64_t, std::less<>> targets_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   int lock_ = -1;
-  std::uint16_t next_port_;
+  std::map<std::string, std::uint16_t> next_port_;  ///< by variant; "": of the common range
   bool full_said_ = false;
   bool ending_ = false;  ///< everything stops, whatever the targets
   bool unsaved_ = false;

@@ -139,10 +139,16 @@ void ProcessActuatorImpl::grow(const std::shared_ptr<const ProcessVariant>& vari
     }
     full_said_ = false;
     std::set<int> taken;
+    bool leaving = false;
     std::uint16_t gateway_port = 0;
     for (const auto* replica : of(*variant)) {
-      if (replica->active() || replica->entry.process) taken.insert(replica->entry.index);
+      if (!replica->active() && !replica->entry.process) continue;
+      taken.insert(replica->entry.index);
+      leaving = leaving || !replica->active();
     }
+    // Those that leave give their ports back soon.
+    const auto [first, last] = ports_of(*variant);
+    if (leaving && std::ssize(taken) > last - first) return;
     int index = 0;
     while (taken.contains(index)) ++index;
     const std::string name = fmt::format("{}-{}", variant->name, index);
@@ -183,6 +189,12 @@ void ProcessActuatorImpl::stop(Replica& replica) {
   if (replica.entry.process) runner_.signal(*replica.entry.process, SIGTERM);
 }
 
+std::pair<std::uint16_t, std::uint16_t> ProcessActuatorImpl::ports_of(
+    const ProcessVariant& variant) const {
+  if (variant.port_first != 0) return {variant.port_first, variant.port_last};
+  return {config_.port_first, config_.port_last};
+}
+
 std::optional<std::uint16_t> ProcessActuatorImpl::pick_port(const Replica& replica) {
   std::set<std::uint16_t> taken;
   for (const auto& other : replicas_) {
@@ -191,11 +203,11 @@ std::optional<std::uint16_t> ProcessActuatorImpl::pick_port(const Replica& repli
     taken.insert(other->entry.gateway_port);
     if (other->entry.process || other->active()) taken.insert(other->entry.port);
   }
-  const int ports = config_.port_last - config_.port_first + 1;
-  for (int i = 0; i < ports; ++i) {
-    const std::uint16_t port = next_port_;
-    next_port_ =
-        port == config_.port_last ? config_.port_first : static_cast<std::uint16_t>(port + 1);
+  const auto [first, last] = ports_of(*replica.variant);
+  auto& next = next_port_[replica.variant->port_first != 0 ? replica.variant->name : ""];
+  for (int i = 0; i <= last - first; ++i) {
+    if (next < first || next > last) next = first;
+    const std::uint16_t port = next++;
     if (!taken.contains(port) && runner_.port_is_free(config_.host, port)) return port;
   }
   return std::nullopt;
@@ -212,8 +224,8 @@ void ProcessActuatorImpl::start(Replica& replica) {
   entry.started_at_s = calendar_.unix_s();
   const auto port = pick_port(replica);
   if (!port) {
-    return failed(replica, fmt::format("no port from {} to {} is free", config_.port_first,
-                                       config_.port_last));
+    const auto [first, last] = ports_of(variant);
+    return failed(replica, fmt::format("no port from {} to {} is free", first, last));
   }
   entry.port = *port;
   auto argv = fill_command(variant.command, {{"port", std::to_string(entry.port)},
@@ -241,13 +253,14 @@ void ProcessActuatorImpl::start(Replica& replica) {
 
 void ProcessActuatorImpl::advance(Replica& replica) {
   auto& entry = replica.entry;
+  const auto& variant = *replica.variant;
   const MonoTime now = loop_.now();
   switch (entry.state) {
     case ReplicaState::kStarting:
-      if (now - replica.since > config_.start_limit && !replica.forced) {
+      if (now - replica.since > variant.start_limit && !replica.forced) {
         replica.forced = true;
         replica.message = fmt::format("not ready after {:g} s ({})",
-                                      to_seconds(config_.start_limit), replica.message);
+                                      to_seconds(variant.start_limit), replica.message);
         runner_.signal(*entry.process, SIGKILL);
       } else if (!replica.forced && !replica.probing && now >= replica.probe_at) {
         probe(replica);
@@ -264,13 +277,13 @@ void ProcessActuatorImpl::advance(Replica& replica) {
       return;
     case ReplicaState::kDraining:
       if (entry.gateway_port == 0) return stop(replica);
-      if (now - replica.since >= config_.drain_limit) {
+      if (now - replica.since >= variant.drain_limit) {
         log::warn("replica_drain_cut", {{"replica", entry.name}, {"running", replica.running}});
         stop(replica);
       }
       return;
     case ReplicaState::kStopping:
-      if (!entry.process || now - replica.since < config_.stop_limit) return;
+      if (!entry.process || now - replica.since < variant.stop_limit) return;
       if (!replica.forced) log::warn("replica_killed", {{"replica", entry.name}});
       replica.forced = true;
       runner_.signal(*entry.process, SIGKILL);

@@ -114,7 +114,7 @@ std::vector<std::string> environment_of(const ProcessSpec& spec) {
   for (const auto& [name, value] : spec.environment) values[name] = value;
   std::vector<std::string> entries;
   entries.reserve(values.size());
-  for (const auto& [name, value] : values) entries.push_back(name + "=" + value);
+  for (const auto& [name, value] : values) entries.push_back(fmt::format("{}={}", name, value));
   return entries;
 }
 
@@ -189,6 +189,7 @@ class SystemProcessRunner final : public ProcessRunner {
   std::optional<ProcessId> find(const std::string& name, const std::string& value) override {
     DIR* const proc = ::opendir("/proc");
     if (proc == nullptr) return std::nullopt;
+    const std::string entry_wanted = fmt::format("{}={}", name, value);
     std::optional<ProcessId> found;
     while (const dirent* entry = ::readdir(proc)) {
       const auto pid = core::parse_int(entry->d_name);
@@ -196,7 +197,7 @@ class SystemProcessRunner final : public ProcessRunner {
       const auto stat = read_stat(static_cast<int>(*pid));
       if (!stat || has_ended(*stat) || stat->group != *pid) continue;
       const auto block = core::read_file(fmt::format("/proc/{}/environ", *pid), kProcBytesMax);
-      if (!block || !has_entry(*block, name + "=" + value)) continue;
+      if (!block || !has_entry(*block, entry_wanted)) continue;
       found = ProcessId{static_cast<int>(*pid), stat->started, boot_};
       break;
     }

@@ -74,7 +74,7 @@ TEST(ProcessActuator, LeavesTheGatewayFinishesItsAnswersAndThenEnds) {
 
 TEST(ProcessActuator, CutsAnswersThatOutlastTheDrainLimit) {
   ProcessWorld world;
-  world.config.drain_limit = seconds(20);
+  world.config.variants[0].drain_limit = seconds(20);
   world.start();
   world.decide("small", 1);
   world.run_for(seconds(6));
@@ -272,7 +272,7 @@ TEST(ProcessActuator, AProgramThatDoesNotExistIsSaidAtOnce) {
 
 TEST(ProcessActuator, OneThatNeverBecomesWellIsEndedAndTriedAgain) {
   ProcessWorld world;
-  world.config.start_limit = seconds(60);
+  world.config.variants[0].start_limit = seconds(60);
   world.machine.start_up = minutes(60);
   world.start();
   world.decide("small", 1);
@@ -301,7 +301,7 @@ TEST(ProcessActuator, AGatewayThatRestartsIsToldAgain) {
 
 TEST(ProcessActuator, AGatewayThatIsAwayIsToldOfTheEndLater) {
   ProcessWorld world;
-  world.config.drain_limit = seconds(10);
+  world.config.variants[0].drain_limit = seconds(10);
   world.start();
   world.decide("small", 1);
   world.run_for(seconds(6));
@@ -456,6 +456,29 @@ TEST(ProcessActuator, APortThatTheGatewayStillKnowsIsNotGivenToAnother) {
   }
   EXPECT_NE(ports.at("small-2"), 18000);
   EXPECT_NE(ports.at("small-2"), ports.at("small-1"));
+}
+
+TEST(ProcessActuator, WaitsForThePortsOfThoseThatLeave) {
+  ProcessWorld world;
+  world.config.variants[0].port_first = 19000;
+  world.config.variants[0].port_last = 19001;
+  world.machine.heeds_terminate = false;
+  world.start();
+  world.decide("small", 2);
+  world.run_for(seconds(6));
+  world.decide("small", 0);
+  world.run_for(seconds(8));
+  ASSERT_EQ(world.count(ReplicaState::kStopping), 2);
+  world.decide("small", 2);
+  world.run_for(seconds(1));
+  EXPECT_EQ(world.machine.programs.size(), 2u);
+  EXPECT_EQ(world.count(ReplicaState::kFailed), 0);
+  world.run_for(seconds(30));
+  EXPECT_EQ(world.count(ReplicaState::kReady), 2);
+  for (const auto& replica : world.actuator->replicas()) {
+    EXPECT_GE(replica.url.endpoint.port, 19000);
+    EXPECT_LE(replica.url.endpoint.port, 19001);
+  }
 }
 
 TEST(ProcessConfig, NamesWhatIsWrongAndTheRemedy) {

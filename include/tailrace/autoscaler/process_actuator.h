@@ -37,6 +37,11 @@ struct ProcessVariant {
   int slots = 16;                   ///< requests that the gateway gives it at once
   std::string health_path = "/health";
   std::int64_t initial = 0;  ///< replicas before anything was ever decided
+  /// That its replicas listen on, one port each; 0: those of the configuration.
+  std::uint16_t port_first = 0, port_last = 0;
+  Duration start_limit = std::chrono::minutes(10);  ///< then one that is not ready has failed
+  Duration drain_limit = std::chrono::seconds(60);  ///< then running answers are cut
+  Duration stop_limit = std::chrono::seconds(15);   ///< from SIGTERM to SIGKILL
 };
 
 struct ProcessActuatorConfig {
@@ -52,9 +57,6 @@ struct ProcessActuatorConfig {
   Duration poll = std::chrono::milliseconds(500);
   Duration reconcile = std::chrono::seconds(2);  ///< with the gateway
   Duration call_timeout = std::chrono::seconds(5);
-  Duration start_limit = std::chrono::minutes(10);  ///< then a replica that is not ready has failed
-  Duration drain_limit = std::chrono::seconds(60);  ///< then running answers are cut
-  Duration stop_limit = std::chrono::seconds(15);   ///< from SIGTERM to SIGKILL
   Duration backoff_first = std::chrono::seconds(1), backoff_max = std::chrono::minutes(5);
   Duration stable_after = std::chrono::minutes(2);  ///< ready for so long: failures are forgotten
 
