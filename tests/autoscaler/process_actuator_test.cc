@@ -499,7 +499,40 @@ TEST(ProcessConfig, NamesWhatIsWrongAndTheRemedy) {
               HasSubstr("two variants are named"));
   EXPECT_THAT(message([](auto& c) { c.variants[0].slots = 0; }), HasSubstr("slots is 0"));
   EXPECT_THAT(message([](auto& c) { c.port_last = 1; }), HasSubstr("are no range"));
-  EXPECT_THAT(message([](auto& c) { c.replicas_max = 1000; }), HasSubstr("replicas_max is 1000"));
+  EXPECT_THAT(message([](auto& c) { c.replicas_max = 0; }), HasSubstr("replicas_max is 0"));
+}
+
+TEST(ProcessConfig, ComesFromTheAutoscalersFile) {
+  const auto file = parse_config(R"(
+database: /var/lib/tailrace/autoscaler.db
+processes:
+  gateway: http://127.0.0.1:9090
+  token_env: GATEWAY_TOKEN
+variants:
+  small:
+    model: m
+    command: [engine, --port, "{port}"]
+    env: ["CUDA_VISIBLE_DEVICES=0", "A=b=c"]
+    first_port: 8100
+    min: 1
+    max: 4
+    slots: 8
+    drain_limit: 7s
+)",
+                                 "autoscaler.yaml");
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  const auto config = process_actuator_config(*file);
+  ASSERT_TRUE(config.check().has_value());
+  EXPECT_EQ(config.folder, "/var/lib/tailrace/tailrace-replicas");
+  EXPECT_THAT(config.hidden, ElementsAre("GATEWAY_TOKEN"));
+  ASSERT_EQ(config.variants.size(), 1u);
+  const auto& variant = config.variants[0];
+  EXPECT_EQ(variant.environment.at("A"), "b=c");
+  EXPECT_EQ(variant.initial, 1);
+  EXPECT_EQ(variant.port_first, 8100);
+  EXPECT_EQ(variant.port_last, 8103);
+  EXPECT_EQ(variant.drain_limit, seconds(7));
+  EXPECT_EQ(config.replicas_max, 4);
 }
 
 TEST(CommandTemplate, IsSplitAsAShellWouldButRunsNone) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tailrace/autoscaler/config.h"
 #include "tailrace/autoscaler/process_runner.h"
 #include "tailrace/autoscaler/world.h"
 #include "tailrace/core/calendar.h"
@@ -63,6 +64,9 @@ struct ProcessActuatorConfig {
   /// Errors: kInvalidArgument naming the variant, the value and the remedy.
   Result<void> check() const;
 };
+
+/// Of the settings of a checked autoscaler.yaml, its secrets read.
+ProcessActuatorConfig process_actuator_config(const Config& config);
 
 /// A command template as one text, split as a shell would split words, but without one. Errors:
 /// kInvalidArgument where it needs a shell.
