@@ -194,7 +194,7 @@ class LatencySection {
     targets.itl_ms = c.itl_target_ms;
     const auto sizing = queueing::size(model, workload_of(c, 0), targets);
     TAILRACE_CHECK(sizing.has_value());
-    if (reason != nullptr) *reason = sizing->achieved.out_of_range;
+    if (reason != nullptr) *reason = sizing->out_of_range;
     return sizing->reachable ? std::optional(sizing->rate_per_s) : std::nullopt;
   }
 

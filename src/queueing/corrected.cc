@@ -17,7 +17,8 @@ namespace {
 constexpr double kLeastIterationMs = 1e-6;
 /// How often the knee's mean iteration is found anew with the spread that it leads to.
 constexpr int kKneePasses = 2;
-/// Of the part of a request's time that comes from bursts, what fixed lengths add to it. Measured.
+/// Of the part of a request's time that comes from bursts, what fixed lengths add to it, and as
+/// much again where decodes alone do not pass the knee, which makes bursts cost more. Measured.
 constexpr double kFixedBursts = 0.5;
 /// Shares of the maximum rate up to which simulations agree: in general, where preemptions begin,
 /// and where prompts queue for the token budget.
@@ -26,6 +27,10 @@ constexpr double kTrusted = 0.9, kTrustedMemory = 0.75, kTrustedBudget = 0.8;
 /// more than 5 %. A prompt whose last iteration has so much of its budget to spare hardly delays
 /// anybody. Measured.
 constexpr double kTrustedBacklog = 0.0075, kSparesEnough = 0.8;
+/// What the wait for a slot may be of TTFT: beyond, TTFT hangs on how the longest answers meet.
+constexpr double kTrustedWait = 0.1;
+/// What the requests in a full memory may vary by, standard deviation over mean. Measured.
+constexpr double kTrustedContexts = 0.25;
 
 /// Prompts of one iteration exceed its budget too often: how often, times what iterations differ
 /// by, whose variance over their squared mean is `relative_var`.
@@ -116,8 +121,9 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
   const double load = std::min(out.rho, 1 - 1e-9);
   const double sharing = work.iterations * out.delta_ms / (1 - load);
   const double bursts = std::max(0.0, spread.tn_cov / t - sharing);
+  const double bent = 1 + std::min(1.0, iteration.knee_tokens / std::max(1.0, decoding));
   const double service = work.iterations * t + spread.tn_cov / t +
-                         kFixedBursts * std::max(0.0, 1 - work.length_cv2) * bursts;
+                         kFixedBursts * bent * std::max(0.0, 1 - work.length_cv2) * bursts;
   const double first = t + lambda * spread.next_cov / t + prefill;
   out.itl_ms = work.decodes > 0 ? std::clamp((service - first) / work.decodes, alpha,
                                              std::max(t, full_iteration))
@@ -182,6 +188,16 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
     add_percentiles(law, which, out);
   }
   out.out_of_range = range_of(limit.binding, share);
+  if (out.out_of_range == OutOfRange::kNone) {
+    // Longer requests are in the batch for longer, and hold more.
+    const double contexts = std::sqrt((1 + work.length_cv2) / limit.slots);
+    if (limit.binding == Binding::kKvTokens && contexts > kTrustedContexts) {
+      out.out_of_range = OutOfRange::kMemoryBound;
+    } else if (wait > kTrustedWait * *out.ttft_ms) {
+      out.out_of_range = limit.binding == Binding::kKvTokens ? OutOfRange::kMemoryBound
+                                                             : OutOfRange::kNearSaturation;
+    }
+  }
   if (out.out_of_range == OutOfRange::kNone && law.left > 0 &&
       prompts_queue(law.line, work.prefill, law.left, t_var / (t * t))) {
     out.out_of_range = OutOfRange::kPrefillDominated;

@@ -19,7 +19,7 @@ struct WhichPercentiles {
 
 class UniformMixture {
  public:
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kMost = 12288;
 
   /// `weight` of the values from `low` to `low + width`.
   void add(double low, double width, double weight);

@@ -10,60 +10,10 @@
 
 #include "queueing/mixture.h"
 #include "queueing/normal_terms.h"
+#include "queueing/prompt_sizes.h"
 
 namespace tailrace::queueing {
 namespace {
-
-struct Node {
-  double value = 0, weight = 0;
-};
-
-/// A normal in cells of equal width.
-constexpr double kCell = 0.8;
-constexpr std::array<Node, 9> kNormal = {{{-3.2, 0.002397},
-                                          {-2.4, 0.020201},
-                                          {-1.6, 0.092349},
-                                          {-0.8, 0.229582},
-                                          {0.0, 0.310942},
-                                          {0.8, 0.229582},
-                                          {1.6, 0.092349},
-                                          {2.4, 0.020201},
-                                          {3.2, 0.002397}}};
-
-/// The same in fewer cells, for what decides less.
-constexpr std::array<Node, 7> kCoarse = {{{-3.0, 0.004433},
-                                          {-2.0, 0.054006},
-                                          {-1.0, 0.242036},
-                                          {0.0, 0.399050},
-                                          {1.0, 0.242036},
-                                          {2.0, 0.054006},
-                                          {3.0, 0.004433}}};
-constexpr std::array<Node, 5> kFive = {
-    {{-2.4, 0.026915}, {-1.2, 0.233372}, {0.0, 0.479426}, {1.2, 0.233372}, {2.4, 0.026915}}};
-constexpr std::array<Node, 3> kThree = {
-    {{-1.7320508, 1.0 / 6}, {0.0, 2.0 / 3}, {1.7320508, 1.0 / 6}}};
-constexpr std::array<Node, 1> kOne = {{{0.0, 1.0}}};
-
-/// A normal as nodes at equal distances.
-struct Nodes {
-  std::span<const Node> at;
-  double cell;
-};
-
-/// As many as a random factor of this squared coefficient of variation needs.
-Nodes nodes_for(double cv2) {
-  if (cv2 > 0.5) return {kCoarse, 1};
-  if (cv2 > 0.2) return {kFive, 1.2};
-  if (cv2 > 0.02) return {kThree, 1.7320508};
-  return {kOne, 0};
-}
-
-/// A log-normal of mean 1.
-double relative(double cv2, double z) {
-  if (cv2 <= 0) return 1;
-  const double log_var = std::log1p(cv2);
-  return std::exp(std::sqrt(log_var) * z - log_var / 2);
-}
 
 /// Means of an exponential between its quantiles.
 constexpr std::array<Node, 8> kExponential = {{{0.1075, 0.2},
@@ -199,14 +149,6 @@ class FirstToken {
   }
 
   void run() {
-    // On an idle engine, and in the levels of a busy one.
-    with_few(0, {law_.alpha, {}}, law_.idle);
-    const double others = std::max(0.0, 1 - law_.idle - law_.full);
-    double weights = 0;
-    shape_.levels([&](double level, double, double share) { weights += share * level; });
-    shape_.levels([&](double level, double, double share) {
-      at_level(level, others * share * level / weights);
-    });
     if (law_.full > 0) {
       // The wait is exponential, in slices that are wide beside what iterations differ by.
       constexpr int kSlices = 14;
@@ -220,6 +162,14 @@ class FirstToken {
              law_.full * (std::exp(-kSlice * i) - end));
       }
     }
+    // On an idle engine, and in the levels of a busy one.
+    with_few(0, {law_.alpha, {}}, law_.idle);
+    const double others = std::max(0.0, 1 - law_.idle - law_.full);
+    double weights = 0;
+    shape_.levels([&](double level, double, double share) { weights += share * level; });
+    shape_.levels([&](double level, double, double share) {
+      at_level(level, others * share * level / weights);
+    });
   }
 
  private:
@@ -240,28 +190,75 @@ class FirstToken {
     double iterations = 1, added = 0, added_var = 0, weight = 0;
   };
 
+  /// Sums of prompts that vary more are told apart by their size.
+  static constexpr double kRandom = 0.1;
+  /// Times their mean: no prompt of a usual law is larger.
+  static constexpr double kLargest = 6;
+
   void at_level(double level, double weight) {
     const Counts met = shape_.prompts(level);
     const double base = shape_.base(level, met);
     const double mean = std::max(level, base);
-    over_prompts(law_.rate_per_ms * level, shape_.spread(),
-                 [&](double share, double prompts, double prompts_var) {
-                   const double cv2 =
-                       prompts > 0 ? size_cv2_ / prompts + prompts_var / (prompts * prompts) : 0;
-                   // Prompts of random size make the iteration that one meets long.
-                   for (const Node& size : nodes_for(cv2).at) {
-                     const double found =
-                         base + shape_.within_limits(prompts * relative(cv2, size.value));
-                     found_at({base, {found, 0, 0}}, weight * share * size.weight * found / mean);
-                   }
-                 });
+    const auto over_met = [&](const auto& add) {
+      over_prompts(law_.rate_per_ms * level, shape_.spread(),
+                   [&](double share, double prompts, double prompts_var) {
+                     const double cv2 =
+                         prompts > 0 ? size_cv2_ / prompts + prompts_var / (prompts * prompts) : 0;
+                     sizes_met(cv2, prompts, [&](const Size& size) {
+                       add(meet(base, prompts * size.factor), weight * share * size.weight / mean);
+                     });
+                   });
+    };
+    double all = 0, waiting = 0;
+    if (law_.left > 0) {
+      over_met([&](const Met& one, double share) {
+        all += share * one.lasts;
+        waiting += share * one.lasts * one.unfinished;
+      });
+    }
+    // Prompts that single iterations' arrivals do not explain are left over at any time.
+    const double known = all > 0 ? waiting / all : 0;
+    const double more =
+        law_.left > 0 ? std::max(0.0, law_.line.backlog_share - known) / (1 - known) : 0;
+    over_met([&](const Met& one, double share) {
+      // Prompts of random size make the iteration that one meets long.
+      const double part = share * one.lasts;
+      const Place place{base, {one.found, 0, 0}};
+      if (const double behind = part * one.unfinished; behind > kLeast) {
+        after(place, behind, [&](const Size& size) { behind_of(place, one.rest, size, 1); });
+      }
+      found_at(place, part * (1 - one.unfinished), more);
+    });
   }
 
-  /// Those who came in the same iteration are Poisson over it.
-  void found_at(const Place& place, double weight) {
+  /// The iterations of prompts that came together, as who comes later meets them.
+  struct Met {
+    double found = 0;       ///< how long one lasts
+    double lasts = 0;       ///< all of them
+    double unfinished = 0;  ///< how often prompts are left over when the one that is met ends
+    double rest = 0;        ///< and then how many
+  };
+
+  Met meet(double base, double prompts) const {
+    const double found = base + shape_.within_limits(prompts);
+    const double budgets = law_.left > 0 ? prompts * law_.prompt_tokens / law_.left : 0;
+    if (budgets <= 1) return {found, found, 0, 0};
+    const double full = std::ceil(budgets) - 1;
+    return {found, found * budgets, full / budgets,
+            prompts - 0.5 * (full + 1) * law_.left / law_.prompt_tokens};
+  }
+
+  /// Those who came in the same iteration are Poisson over it. `behind` of them find a backlog.
+  void found_at(const Place& place, double weight, double behind) {
     if (weight < kLeast) return;
-    const double behind = law_.left > 0 ? law_.line.backlog_share : 0;
-    if (weight * behind > kLeast) after_backlog(place, weight * behind);
+    if (weight * behind > kLeast) {
+      const double backlog = law_.line.backlog / law_.line.backlog_share / law_.prompt_tokens;
+      after(place, weight * behind, [&](const Size& size) {
+        for (const Node& node : kExponential) {
+          behind_of(place, node.value * backlog, size, node.weight);
+        }
+      });
+    }
     const double free = weight * (1 - behind);
     over_prompts(law_.rate_per_ms * place.before.rest, 0,
                  [&](double share, double others, double others_var) {
@@ -289,16 +286,28 @@ class FirstToken {
   /// Its own iterations, with `others` that came in the same one: appends to own_.
   void own(double others, double others_var) {
     if (law_.left <= 0) {
-      sized({1, 0, 0, 1}, 1 + others, others_var);
+      sized({1, 0, 0, 1}, 1 + others, others_var, {});
       return;
     }
-    const double tokens = law_.prompt_tokens;
+    const double count = 1 + others;
+    const double cv2 = size_cv2_ / count + others_var / (count * count);
+    if (cv2 < kRandom) {
+      of_size(others, others_var, {});
+      return;
+    }
+    // It is the large ones that take several iterations.
+    each_size(cv2, [&](const Size& size) { of_size(others, 0, size); });
+  }
+
+  void of_size(double others, double others_var, const Size& size) {
+    const double tokens = size.factor * law_.prompt_tokens;
     const auto iterations = [&](double prompts, double prompts_var) {
-      const double var = prompts * law_.traffic.tokens_var + prompts_var * tokens * tokens;
-      return iterations_of(prompts * tokens, var, law_.left, law_.left_var);
+      const double var = size.apart ? size.cv2 * prompts * prompts : prompts * size_cv2_;
+      return iterations_of(prompts * tokens, (var + prompts_var) * tokens * tokens, law_.left,
+                           law_.left_var);
     };
     if (iterations(others + 1, others_var) < 1 + 1e-3) {
-      chunked(1, others, 0, others_var, 0, 1);
+      chunked(1, others, 0, others_var, 0, size, 1);
       return;
     }
     // It may be the first or the last of those who came with it.
@@ -308,75 +317,88 @@ class FirstToken {
       const double part = before / std::max(1.0, others);
       const double line = iterations(before + 1, others_var * part * part);
       const double whole = std::floor(line);
-      chunked(whole, others, before, others_var, 0, (1 - (line - whole)) / places);
-      chunked(whole + 1, others, before, others_var, 0, (line - whole) / places);
+      chunked(whole, others, before, others_var, 0, size, (1 - (line - whole)) / places);
+      chunked(whole + 1, others, before, others_var, 0, size, (line - whole) / places);
     }
   }
 
-  void after_backlog(const Place& place, double weight) {
-    const double tokens = law_.prompt_tokens;
-    const double others = std::min(law_.most_others, law_.rate_per_ms * place.before.rest);
-    const double backlog = law_.line.backlog / law_.line.backlog_share / tokens;
+  /// Who find prompts of before them: `append(size)` for each size that theirs may have.
+  template <typename Append>
+  void after(const Place& place, double weight, const Append& append) {
     size_ = begins_[kFew];
-    for (const Node& node : kExponential) {
-      const double ahead = node.value * backlog;
-      const double chunks = std::max(1.0, (ahead + others / 2 + 1) * tokens / law_.left + 0.5);
-      chunked(chunks, others, others / 2, others, ahead, node.weight);
-    }
+    each_size(size_cv2_ / (1 + met_with(place)), append);
     for (std::size_t k = begins_[kFew]; k < size_; ++k) add(own_[k], place, weight);
   }
 
-  /// In `chunks` iterations, of which the last one is filled by those who come meanwhile.
+  /// With `backlog` mean prompts before those that came in the same iteration.
+  void behind_of(const Place& place, double backlog, const Size& size, double weight) {
+    const double others = met_with(place);
+    const double ahead = backlog / size.factor;
+    const double tokens = size.factor * law_.prompt_tokens;
+    const double chunks = std::max(1.0, (ahead + others / 2 + 1) * tokens / law_.left + 0.5);
+    chunked(chunks, others, others / 2, others, ahead, size, weight);
+  }
+
+  double met_with(const Place& place) const {
+    return std::min(law_.most_others, law_.rate_per_ms * place.before.rest);
+  }
+
+  /// In `chunks` iterations, of which the last one is filled by those who come meanwhile. Numbers
+  /// are of prompts of that size.
   void chunked(double chunks, double others, double before, double others_var, double backlog,
-               double weight) {
+               const Size& size, double weight) {
+    weight *= size.weight;
     if (weight < 1e-5) return;
+    const double most = std::max(1.0, chunks * law_.left / (size.factor * law_.prompt_tokens));
     if (chunks <= 1) {
-      sized({1, 0, 0, weight}, std::min(1 + backlog + others, limit(chunks)), others_var);
+      sized({1, 0, 0, weight}, std::min(1 + backlog + others, most), others_var, size);
       return;
     }
     const double ahead = backlog + before;
     const double behind = others - before;
-    const double room = std::max(0.0, limit(chunks) - ahead - 1);
+    const double room = std::max(0.0, most - ahead - 1);
     const double mean = (chunks - 1) * law_.traffic.per_full;
     const double none = std::exp(-mean);
     const double some = mean / std::max(1e-12, 1 - none);
-    sized({chunks, 0, 0, weight * none}, 1 + ahead + std::min(behind, room), others_var);
-    sized({chunks, 0, 0, weight * (1 - none)}, 1 + ahead + std::min(behind + some, room),
-          others_var + std::max(0.0, some * (1 + mean - some)));
+    sized({chunks, 0, 0, weight * none}, 1 + ahead + std::min(behind, room), others_var, size);
+    sized({chunks, 0, 0, weight * (1 - none)},
+          1 + ahead + std::min(behind + some / size.factor, room),
+          others_var + std::max(0.0, some * (1 + mean - some)), size);
   }
 
-  /// Prompts that fit into so many iterations.
-  double limit(double chunks) const {
-    return std::max(1.0, chunks * law_.left / law_.prompt_tokens);
+  /// add(size) for those that one meets, of which only the exact place of the budget matters.
+  template <typename Add>
+  void sizes_met(double cv2, double prompts, const Add& add) const {
+    if (law_.left > 0 && prompts * law_.prompt_tokens * kLargest > law_.left) {
+      each_size(cv2, add);
+      return;
+    }
+    const double log_var = std::log1p(cv2);
+    for (const Node& node : nodes_for(cv2).at) {
+      add({.factor = std::exp(std::sqrt(log_var) * node.value - log_var / 2),
+           .cv2 = 0,
+           .weight = node.weight,
+           .apart = true});
+    }
   }
 
-  /// `count` prompts of random size: appends to own_.
-  void sized(Own at, double count, double count_var) {
-    const double sum = shape_.added(count, at.iterations);
-    const double cv2 = size_cv2_ / count;
-    const double both = cv2 + count_var / (count * count);
+  /// `count` prompts of that size: appends to own_.
+  void sized(Own at, double count, double count_var, const Size& size) {
+    const double cv2 = size.apart ? size.cv2 : size_cv2_ / count + count_var / (count * count);
     const double weight = at.weight;
-    at.added_var = both * sum * sum;
-    at.added = sum;
-    if (at.iterations > 1 || both < 0.1) {
+    if (size.apart || at.iterations > 1 || cv2 < kRandom) {
+      at.added = shape_.added(count * size.factor, at.iterations);
+      at.added_var = cv2 * at.added * at.added;
       if (size_ < own_.size()) own_[size_++] = at;
       return;
     }
-    // Each node is spread over its cell, which must not add to the variance.
-    const Nodes nodes = nodes_for(both);
-    const double log_sd = std::sqrt(std::log1p(both));
-    const double narrower = 1 / std::sqrt(1 + nodes.cell * nodes.cell / 12);
-    const double cell_var = std::pow(nodes.cell * narrower * log_sd, 2) / 12;
-    double size = std::exp(log_sd * (nodes.at.front().value * narrower - log_sd / 2));
-    const double step = std::exp(log_sd * nodes.cell * narrower);
-    for (const Node& node : nodes.at) {
+    each_size(cv2, [&](const Size& part) {
       if (size_ == own_.size()) return;
-      at.added = shape_.added(count * size, at.iterations);
-      at.added_var = cell_var * at.added * at.added;
-      at.weight = weight * node.weight;
+      at.added = shape_.added(count * part.factor, at.iterations);
+      at.added_var = part.cv2 * at.added * at.added;
+      at.weight = weight * part.weight;
       own_[size_++] = at;
-      size *= step;
-    }
+    });
   }
 
   void add(const Own& own, const Place& place, double weight) {
@@ -395,7 +417,7 @@ class FirstToken {
   const Shape& shape_;
   UniformMixture& out_;
   double size_cv2_;
-  std::array<Own, 128> own_;
+  std::array<Own, 512> own_;
   std::size_t size_ = 0;
   std::array<std::size_t, kFew + 1> begins_{};
 };

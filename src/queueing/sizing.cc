@@ -13,6 +13,12 @@ namespace tailrace::queueing {
 namespace {
 
 constexpr double kRounding = 1e-9;
+/// What mean latencies may be off by where the formula is out of its range, as a share of them (of
+/// TTFT, where most of it is the wait for a slot, more), and what their rate may then be off by and
+/// be given without a warning. Measured.
+constexpr double kTtftDoubt = 0.25, kWaitDoubt = 1, kItlDoubt = 0.05, kRateDoubt = 0.04;
+/// Share of the largest rate up to which preemptions leave mean latencies within that.
+constexpr double kDoubtsKnown = 0.9;
 
 std::string_view long_name(SizingLimit limit) {
   switch (limit) {
@@ -102,9 +108,16 @@ std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets,
                       sizing.rate_per_s, prefix(statistic), long_name(target.limit), target.ms);
   }
   if (sizing.achieved.from_oracle) return why + ", by simulation";
-  if (sizing.achieved.out_of_range == OutOfRange::kNone) return why;
+  const OutOfRange reason = sizing.achieved.out_of_range;
+  if (reason == OutOfRange::kNone) return why;
+  if (sizing.out_of_range == OutOfRange::kNone) {
+    return why + fmt::format(
+                     "; the formula's times are out of their range there ({}), which moves "
+                     "the rate by less than {:.0f} %",
+                     to_string(reason), 100 * kRateDoubt);
+  }
   return why + fmt::format("; the formula is out of its range there ({}), so simulate to be sure",
-                           to_string(sizing.achieved.out_of_range));
+                           to_string(reason));
 }
 
 /// Why not even an idle replica serves one request.
@@ -169,6 +182,36 @@ Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statis
   return out;
 }
 
+/// Out of range are latencies. The rate is so where what they may be off by moves it.
+OutOfRange range_of_rate(const Sizing& found, RateSearch& search,
+                         const std::vector<Target>& targets, Statistic statistic) {
+  const Latency& at = found.achieved;
+  if (at.out_of_range == OutOfRange::kNone || statistic != Statistic::kMean) return at.out_of_range;
+  // The largest rate is an estimate too, and who waits for memory waits for preemptions.
+  if (found.limit == SizingLimit::kStability) return at.out_of_range;
+  if (at.binding == Binding::kKvTokens &&
+      (found.limit != SizingLimit::kItl || found.rate_per_s > kDoubtsKnown * at.max_rate_per_s)) {
+    return at.out_of_range;
+  }
+  // The least rate that targets allow if every latency is as much longer, or shorter.
+  const bool waits =
+      found.limit != SizingLimit::kItl && at.out_of_range != OutOfRange::kPrefillDominated;
+  const auto rate_if = [&](bool longer) {
+    double rate = search.high();
+    for (const Target& target : targets) {
+      const double doubt = target.limit == SizingLimit::kItl ? kItlDoubt
+                           : waits                           ? kWaitDoubt
+                                                             : kTtftDoubt;
+      const double ms = longer ? target.ms / (1 + doubt) : target.ms * (1 + doubt);
+      rate = std::min(rate, search.largest({target.limit, ms}).value_or(0));
+    }
+    return rate;
+  };
+  const bool known = rate_if(true) >= (1 - kRateDoubt) * found.rate_per_s &&
+                     rate_if(false) <= (1 + kRateDoubt) * found.rate_per_s;
+  return known ? OutOfRange::kNone : at.out_of_range;
+}
+
 }  // namespace
 
 std::string_view to_string(SizingLimit limit) {
@@ -209,7 +252,11 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
   }
   Sizing out = by_formula(search, *wanted, targets.statistic);
   if (itl_holds) out.itl_rate_per_s = search.high();
-  if (!out.reachable) return out;
+  if (!out.reachable) {
+    out.out_of_range = out.achieved.out_of_range;
+    return out;
+  }
+  out.out_of_range = range_of_rate(out, search, *wanted, targets.statistic);
   if (model.oracle && out.achieved.out_of_range != OutOfRange::kNone) {
     const auto probe =
         search_with_oracle(model, idle, *wanted, targets.statistic, out.rate_per_s, search);

@@ -247,6 +247,21 @@ TEST(Corrected, SaysWhereItStops) {
   EXPECT_EQ(reason(m, 0.76), OutOfRange::kMemoryBound);
 }
 
+// What few slots, or few requests' memory, do depends on how the longest answers meet.
+TEST(Corrected, StopsEarlierWhereRequestsWaitForSlotsOrFewFitIntoMemory) {
+  ServiceModel m = model(kH100, 32);
+  Workload w = Workload::of(0, 264, 464, 0.5, 1.8);
+  w.rate_per_s = 0.3 * at(m, w).max_rate_per_s;
+  EXPECT_EQ(at(m, w).out_of_range, OutOfRange::kNone);
+  w.rate_per_s = 0.8 * at(m, w).max_rate_per_s;
+  EXPECT_EQ(at(m, w).out_of_range, OutOfRange::kNearSaturation);
+
+  m.limits = {.max_num_seqs = 32, .max_batched_tokens = 0, .kv_tokens = 10'000};
+  w = Workload::of(0, 158, 230, 0.5, 1.8);
+  w.rate_per_s = 0.4 * at(m, w).max_rate_per_s;
+  EXPECT_EQ(at(m, w).out_of_range, OutOfRange::kMemoryBound);
+}
+
 TEST(Corrected, AnIdleEngineServesAllAlike) {
   const Latency out = at(model(kH100, 256), Workload::of(0, 512, 128), Detail::kPercentiles);
   EXPECT_NEAR(out.ttft_percentiles_ms->p99, *out.ttft_ms, 1e-4);

@@ -168,11 +168,39 @@ class HarsherThanTheFormula : public LatencyOracle {
   double harsher_;
 };
 
+// Latencies near saturation grow so fast that what they are off by does not move the rate.
+TEST(Sizing, ARateIsKnownWhereItsLatenciesAreNot) {
+  const Sizing steep = of(Mode::kCorrected, {.ttft_ms = 400, .itl_ms = 100});
+  EXPECT_EQ(steep.achieved.out_of_range, OutOfRange::kNearSaturation);
+  EXPECT_EQ(steep.out_of_range, OutOfRange::kNone);
+
+  // Memory for about 200 requests: gaps are known far from saturation, waits for memory are not.
+  ServiceModel model = llama(Mode::kCorrected);
+  model.limits.kv_tokens = 200 * 576;
+  const Workload shape = Workload::of(0, 512, 128);
+  const double most = latency(model, shape)->max_rate_per_s;
+  Workload busy = shape;
+  busy.rate_per_s = 0.85 * most;
+  const double itl_ms = *latency(model, busy)->itl_ms;
+  const Sizing gaps = size(model, shape, {.ttft_ms = 1000, .itl_ms = itl_ms}).value();
+  EXPECT_EQ(gaps.achieved.out_of_range, OutOfRange::kMemoryBound);
+  EXPECT_EQ(gaps.limit, SizingLimit::kItl);
+  EXPECT_EQ(gaps.out_of_range, OutOfRange::kNone);
+  const double ttft_ms = *latency(model, busy)->ttft_ms;
+  const Sizing waits = size(model, shape, {.ttft_ms = ttft_ms}).value();
+  EXPECT_EQ(waits.out_of_range, OutOfRange::kMemoryBound);
+  EXPECT_THAT(waits.reason, HasSubstr("simulate to be sure"));
+  // Percentiles are off by more.
+  const Sizing p99 =
+      size(model, shape, {.itl_ms = 3 * itl_ms, .statistic = Statistic::kP99}).value();
+  EXPECT_EQ(p99.out_of_range, p99.achieved.out_of_range);
+}
+
 TEST(SizingWithAnOracle, FewSimulationsCorrectTheFormulaNearSaturation) {
   const Targets targets{.ttft_ms = 400, .itl_ms = 100};
   const Sizing formula = of(Mode::kCorrected, targets);
   ASSERT_EQ(formula.achieved.out_of_range, OutOfRange::kNearSaturation);
-  EXPECT_THAT(formula.reason, HasSubstr("out of its range there (near-saturation)"));
+  EXPECT_THAT(formula.reason, HasSubstr("out of their range there (near-saturation)"));
   for (const double harsher : {0.97, 1.0, 1.03, 1.1, 1.5}) {
     auto oracle = std::make_shared<HarsherThanTheFormula>(harsher);
     ServiceModel model = llama(Mode::kCorrected);

@@ -74,6 +74,33 @@ TEST(CapacityAccuracy, MeansAreWithinFivePercentOfTheSimulatorUpToNineTenthsOfTh
   }
 }
 
+// Of random prompts the largest take several iterations, and who comes meanwhile waits for them.
+TEST(CapacityAccuracy, PercentilesOfRandomPromptsAreWithinFifteenPercent) {
+  ServiceModel model;
+  model.iteration = {.alpha_ms = 6, .beta_ms = 0.0205, .gamma_ms = 7.6e-5, .knee_tokens = 200};
+  model.limits = {.max_num_seqs = 256, .max_batched_tokens = 8192};
+  Workload w = Workload::of(1, 2000, 256, 1, 0);
+  ReplicaSpec spec;
+  spec.engine = *engine_of(model);
+  spec.lengths = tables_for(w);
+  spec.lengths.in_turn = false;
+  spec.requests_max = 60'000;
+  for (const double load : {0.02, 0.3, 0.6}) {
+    SCOPED_TRACE(load);
+    w.rate_per_s = load * queueing::latency(model, w)->max_rate_per_s;
+    spec.rate_per_s = w.rate_per_s;
+    const auto formula = queueing::latency(model, w, queueing::Detail::kPercentiles);
+    ASSERT_TRUE(formula.has_value());
+    EXPECT_EQ(formula->out_of_range, queueing::OutOfRange::kNone);
+    const auto run = run_replica(spec);
+    ASSERT_TRUE(run.has_value());
+    const queueing::Percentiles said = *formula->ttft_percentiles_ms;
+    EXPECT_NEAR(said.p50 / run->ttft_percentiles_ms.p50, 1, 0.1);
+    EXPECT_NEAR(said.p90 / run->ttft_percentiles_ms.p90, 1, 0.05);
+    EXPECT_NEAR(said.p99 / run->ttft_percentiles_ms.p99, 1, 0.1);
+  }
+}
+
 // Prompts of one iteration that exceed its budget are beyond the formula: it says so, and the
 // engine simulated answers. Prompts that do not meet the budget are not.
 TEST(CapacityAccuracy, WhereMeetingPromptsExceedTheTokenBudgetTheFormulaSaysThatItIsOutOfRange) {

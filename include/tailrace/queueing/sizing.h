@@ -39,6 +39,9 @@ struct Sizing {
   Latency achieved;
   /// The rate that each target alone would allow; empty where it is not set or not reachable.
   std::optional<double> ttft_rate_per_s, itl_rate_per_s, e2e_rate_per_s;
+  /// Why the rate should not be trusted. Where latencies grow so fast with the rate that what the
+  /// formula may be off by hardly moves it, that is nothing, although `achieved` is out of range.
+  OutOfRange out_of_range = OutOfRange::kNone;
   std::string reason;  ///< one sentence for people
 };
 
