@@ -1,5 +1,6 @@
 #include "tailrace/observe/exposition.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -248,6 +249,7 @@ class Page {
       read_line(line);
     }
     if (options_.format == ExpositionFormat::kOpenMetrics && !ended_) {
+      line_ = std::max<std::size_t>(line_, 1);  // an empty page has a first line to blame, too
       problem("there is no \"# EOF\" at the end: the page may be cut");
     }
     return std::move(out_);

@@ -36,6 +36,11 @@ std::string in_seconds(double seconds) {
   return fmt::format("{:.3f}", seconds);
 }
 
+/// A duration as Prometheus reads it: it takes "5000ms", but not "5.000s".
+std::string in_millis(Duration duration) {
+  return fmt::format("{:.0f}ms", to_millis(duration));
+}
+
 /// How one attempt ended.
 struct Outcome {
   Result<PrometheusAnswer> answer;
@@ -68,7 +73,7 @@ std::string shown_body(std::string_view body) {
   return ": " + core::printable(core::utf8_prefix(body, kBodyShownBytesMax));
 }
 
-Outcome refused(const net::WholeAnswer& answer, Error from_body) {
+Outcome refused(const net::WholeAnswer& answer, const Error& from_body) {
   const int status = answer.head.status;
   if (status / 100 == 3) {
     const auto to = answer.head.headers.find("location");
@@ -224,7 +229,7 @@ std::unique_ptr<PrometheusQuery> PrometheusApi::query(std::string_view expressio
   std::string form;
   add_field(form, "query", expression);
   if (time_s) add_field(form, "time", in_seconds(*time_s));
-  add_field(form, "timeout", in_seconds(to_seconds(core_->config.query_timeout)) + "s");
+  add_field(form, "timeout", in_millis(core_->config.query_timeout));
   return std::make_unique<Core::Query>(*core_, "/api/v1/query", std::move(form), std::move(done));
 }
 
@@ -236,7 +241,7 @@ std::unique_ptr<PrometheusQuery> PrometheusApi::query_range(std::string_view exp
   add_field(form, "start", in_seconds(from_s));
   add_field(form, "end", in_seconds(to_s));
   add_field(form, "step", in_seconds(step_s));
-  add_field(form, "timeout", in_seconds(to_seconds(core_->config.query_timeout)) + "s");
+  add_field(form, "timeout", in_millis(core_->config.query_timeout));
   return std::make_unique<Core::Query>(*core_, "/api/v1/query_range", std::move(form),
                                        std::move(done));
 }

@@ -101,10 +101,11 @@ void PrometheusSource::Impl::start(double now, const Wanted& wanted) {
   selectors = groups.size();
   running = selectors + 1;
   for (const auto& names : groups) ask(names, wanted.window_s);
-  queries.push_back(api.query("time()", std::nullopt, [this](Result<PrometheusAnswer> answer) {
-    take_clock(answer);
-    finish_one();
-  }));
+  queries.push_back(
+      api.query("time()", std::nullopt, [this](const Result<PrometheusAnswer>& answer) {
+        take_clock(answer);
+        finish_one();
+      }));
 }
 
 void PrometheusSource::Impl::ask(const std::vector<std::string>& names, double window_s) {

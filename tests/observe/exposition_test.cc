@@ -124,6 +124,8 @@ TEST(Exposition, TellsAPageThatIsCut) {
   EXPECT_THAT(page.series, SizeIs(1)) << "y may have been 123";
   EXPECT_THAT(page.problems.at(0).message, HasSubstr("cut"));
   EXPECT_THAT(read_open("x 1\n").problems.at(0).message, HasSubstr("# EOF"));
+  EXPECT_EQ(read_open("").problems.at(0).line, 1U);
+  EXPECT_THAT(read("").problems, IsEmpty());
   const Exposition beyond = read_open("x 1\n# EOF\ny 2\nz 3\n");
   EXPECT_THAT(beyond.series, SizeIs(1));
   EXPECT_THAT(beyond.problems, SizeIs(1));

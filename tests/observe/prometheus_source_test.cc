@@ -384,7 +384,7 @@ TEST_F(PrometheusApiTest, AsksAtATimeAndOverARange) {
   EXPECT_EQ(
       requests.at(0).form,
       (std::map<std::string, std::string>{
-          {"query", "sum by (a) (rate(x[1m])) + 1"}, {"time", "1700.500"}, {"timeout", "5.000s"}}));
+          {"query", "sum by (a) (rate(x[1m])) + 1"}, {"time", "1700.500"}, {"timeout", "5000ms"}}));
   got.reset();
   query = api.query_range("x", 10, 70, 15, keep);
   EXPECT_THAT(wait(query, got).series.at(0).points, SizeIs(2));
@@ -392,7 +392,7 @@ TEST_F(PrometheusApiTest, AsksAtATimeAndOverARange) {
                                                                      {"start", "10.000"},
                                                                      {"end", "70.000"},
                                                                      {"step", "15.000"},
-                                                                     {"timeout", "5.000s"}}));
+                                                                     {"timeout", "5000ms"}}));
 }
 
 TEST(PrometheusConfig, NamesTheFieldThatIsWrong) {
