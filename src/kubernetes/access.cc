@@ -198,6 +198,18 @@ Result<ApiAccess> in_cluster_access(const std::string& folder) {
   return access;
 }
 
+net::TlsOptions tls_options(const ApiAccess& access) {
+  net::TlsOptions options;
+  options.ca_file = access.ca_file;
+  options.ca_pem = access.ca_pem;
+  options.client_certificate_file = access.client_certificate_file;
+  options.client_certificate_pem = access.client_certificate_pem;
+  options.client_key_file = access.client_key_file;
+  options.client_key_pem = access.client_key_pem;
+  options.insecure_skip_verify = access.insecure_skip_verify;
+  return options;
+}
+
 Result<ApiAccess> kubeconfig_access(const std::string& path) {
   return Kubeconfig(path).read();
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kubernetes/api_core.h"
 #include "kubernetes/documents.h"
@@ -88,7 +89,8 @@ std::string ApiCore::token() {
   const std::string_view read = text ? core::trim(*text) : std::string_view();
   if (plausible_token(read)) {
     last_token_ = read;
-  } else {
+    token_missing_ = false;
+  } else if (!std::exchange(token_missing_, true)) {
     // The last one may still be good, and if not, the server will say so.
     log::warn("kubernetes_token_unreadable", {{"file", access.token_file}});
   }

@@ -27,6 +27,7 @@ struct ApiCore {
   std::string token();
 
   std::string last_token_;
+  bool token_missing_ = false;
   Rng rng_;
 };
 

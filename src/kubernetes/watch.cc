@@ -81,8 +81,6 @@ class WatchCall final : public ApiCall, public std::enable_shared_from_this<Watc
     };
     net::CallTimeouts timeouts = core_->timeouts(core_->config.request_timeout_s);
     timeouts.idle = from_seconds(core_->config.watch_s + kIdleMargin_s);
-    // The head of a watch that sees no change may come only with its first event.
-    timeouts.first_byte = timeouts.idle;
     call_ = core_->client->start(core_->access.server.endpoint, core_->head("GET", path), nullptr,
                                  timeouts, std::move(handlers));
   }

@@ -3,6 +3,8 @@
 #include <openssl/ssl.h>
 #include <sys/stat.h>
 
+#include <boost/asio/buffer.hpp>
+
 #include "tailrace/core/log.h"
 
 namespace tailrace::net {
@@ -24,42 +26,67 @@ std::string stamps_of(const TlsOptions& options) {
          stamp_of(options.client_key_file);
 }
 
-tl::unexpected<Error> unusable(std::string_view field, const std::string& path,
-                               const error_code& why) {
-  return fail(ErrorCode::kInvalidArgument,
-              std::string(field) + ": cannot use \"" + path + "\" as PEM: " + why.message());
+/// One piece of PEM, wherever it is kept.
+struct Pem {
+  std::string_view field;
+  const std::string& file;
+  const std::string& text;
+
+  bool given() const { return !file.empty() || !text.empty(); }
+  asio::const_buffer buffer() const { return {text.data(), text.size()}; }
+  tl::unexpected<Error> unusable(const error_code& why) const {
+    // A text is not shown: it may be a key.
+    const std::string what =
+        text.empty() ? "_file: cannot use \"" + file + "\"" : "_pem: cannot be used";
+    return fail(ErrorCode::kInvalidArgument,
+                std::string(field) + what + " as PEM: " + why.message());
+  }
+};
+
+Result<void> load_authorities(asio::ssl::context& ssl, const Pem& ca) {
+  error_code ec;
+  if (!ca.given()) {
+    if (ssl.set_default_verify_paths(ec)) {
+      return fail(ErrorCode::kInternal, "cannot load the trust store: " + ec.message());
+    }
+    return {};
+  }
+  if (ca.text.empty() ? ssl.load_verify_file(ca.file, ec)
+                      : ssl.add_certificate_authority(ca.buffer(), ec)) {
+    return ca.unusable(ec);
+  }
+  return {};
 }
 
-Result<void> load_client_certificate(asio::ssl::context& ssl, const TlsOptions& options) {
-  if (options.client_certificate_file.empty() != options.client_key_file.empty()) {
+Result<void> load_client_certificate(asio::ssl::context& ssl, const Pem& certificate,
+                                     const Pem& key) {
+  if (certificate.given() != key.given()) {
     return fail(ErrorCode::kInvalidArgument,
                 "client_certificate_file and client_key_file belong together: give both or none");
   }
-  if (options.client_key_file.empty()) return {};
+  if (!key.given()) return {};
   error_code ec;
-  if (ssl.use_certificate_chain_file(options.client_certificate_file, ec)) {
-    return unusable("client_certificate_file", options.client_certificate_file, ec);
+  if (certificate.text.empty() ? ssl.use_certificate_chain_file(certificate.file, ec)
+                               : ssl.use_certificate_chain(certificate.buffer(), ec)) {
+    return certificate.unusable(ec);
   }
   // The key is checked against the certificate here: another one is refused.
-  if (ssl.use_private_key_file(options.client_key_file, asio::ssl::context::pem, ec)) {
-    return unusable("client_key_file", options.client_key_file, ec);
+  if (key.text.empty() ? ssl.use_private_key_file(key.file, asio::ssl::context::pem, ec)
+                       : ssl.use_private_key(key.buffer(), asio::ssl::context::pem, ec)) {
+    return key.unusable(ec);
   }
   return {};
 }
 
 Result<void> load(asio::ssl::context& ssl, const TlsOptions& options) {
-  error_code ec;
-  if (options.ca_file.empty()) {
-    if (ssl.set_default_verify_paths(ec)) {
-      return fail(ErrorCode::kInternal, "cannot load the trust store: " + ec.message());
-    }
-  } else if (ssl.load_verify_file(options.ca_file, ec)) {
-    return unusable("ca_file", options.ca_file, ec);
-  }
+  const auto authorities = load_authorities(ssl, {"ca", options.ca_file, options.ca_pem});
+  if (!authorities) return authorities;
   SSL_CTX_set_min_proto_version(ssl.native_handle(), TLS1_2_VERSION);
   SSL_CTX_set_verify(ssl.native_handle(),
                      options.insecure_skip_verify ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
-  return load_client_certificate(ssl, options);
+  return load_client_certificate(
+      ssl, {"client_certificate", options.client_certificate_file, options.client_certificate_pem},
+      {"client_key", options.client_key_file, options.client_key_pem});
 }
 
 }  // namespace

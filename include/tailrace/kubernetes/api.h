@@ -37,6 +37,9 @@ Result<ApiAccess> in_cluster_access(
 /// remedy; kUnsupported for plug-ins, passwords and proxies.
 Result<ApiAccess> kubeconfig_access(const std::string& path);
 
+/// What make_socket_network() must know to speak with the server.
+net::TlsOptions tls_options(const ApiAccess& access);
+
 struct ApiConfig {
   double connect_timeout_s = 5;
   double request_timeout_s = 15;   ///< for a whole request, repetitions included

@@ -1,9 +1,13 @@
 // Who leads, when several of us run?
 //
-// Leader election by a coordination.k8s.io/v1 Lease, with the rules of client-go: a holder renews,
-// others wait until the holder's time has run out by their own clock, each change is a compare and
-// swap on resourceVersion. A leader that could not renew for renew_s steps down by itself, before
-// anybody else may take over. Loop thread only.
+// Leader election by a coordination.k8s.io/v1 Lease, after client-go's rules and stricter where
+// those allow two leaders. A holder renews; others wait until it has not done so for the lease's
+// time by their own clock; each change is a compare and swap on resourceVersion. A leader that
+// could not renew for renew_s steps down by itself, before anybody else may take over. Where there
+// is no Lease, somebody may have deleted that of a living leader: whoever creates it leads only
+// after lease_s. No calendar is ever compared, so clocks may differ by any amount; they may not run
+// at speeds that differ by more than lease_s / renew_s. Needs the verbs get, create and update on
+// `leases` of coordination.k8s.io. Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +21,11 @@ namespace tailrace::kubernetes {
 
 struct LeaseConfig {
   std::string ns, name = "tailrace-autoscaler";
-  std::string identity;  ///< the pod's name and something of its own
+  std::string identity;  ///< the pod's name and something of its own: two may never share one
   double lease_s = 15, renew_s = 10, retry_s = 2;
 
-  /// Errors: kInvalidArgument unless lease_s > renew_s > retry_s > 0, and for empty names.
+  /// Errors: kInvalidArgument unless 3600 ≥ lease_s > renew_s > retry_s > 0 with lease_s whole, and
+  /// for empty names.
   Result<void> check() const;
 };
 
@@ -33,12 +38,16 @@ struct Leadership {
 
 class LeaderElector {
  public:
+  /// `config` must have passed check(). `on_change` runs whenever leads or holder changes, never
+  /// inside make(); it may not destroy the elector.
   static std::unique_ptr<LeaderElector> make(net::EventLoop& loop, Api& api,
                                              const Calendar& calendar, LeaseConfig config,
                                              UniqueFunction<void(const Leadership&)> on_change);
   virtual ~LeaderElector() = default;
+  /// By the clock, also when a late timer has not told on_change yet: ask before each action.
   virtual const Leadership& now() const = 0;
-  /// Gives the lease back, so that another takes over at once; then `done`, also where that failed.
+  /// Gives the lease back, so that another takes over at once, and takes part no more; then `done`,
+  /// also where that failed.
   virtual void release(UniqueFunction<void()> done) = 0;
 };
 

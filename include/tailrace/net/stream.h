@@ -112,6 +112,8 @@ struct TlsOptions {
   std::string ca_file = {};  ///< trusted authorities instead of the system's
   std::string client_certificate_file = {};
   std::string client_key_file = {};  ///< with the certificate or not at all
+  /// The same as texts, for those who have no files; they win.
+  std::string ca_pem = {}, client_certificate_pem = {}, client_key_pem = {};
   /// Speak with any server, whatever its certificate and name: for experiments only.
   bool insecure_skip_verify = false;
 };
