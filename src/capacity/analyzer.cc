@@ -12,6 +12,9 @@ namespace {
 
 /// More replicas than anybody has; keeps products finite.
 constexpr double kReplicasMax = 1e9;
+/// A waiting request counts as at most so many of usual length, and as no less than so small a part
+/// of one: predictions may be off, and not without end.
+constexpr double kBacklogFactorMax = 10;
 
 double replicas(std::int64_t n) {
   return std::clamp(static_cast<double>(n), 0.0, kReplicasMax);
@@ -181,14 +184,37 @@ std::vector<std::string> doubts(const ModelReading& reading, const ModelAnalysis
     if (v.current > 0 && v.evidence == Evidence::kUnknown) {
       all.push_back(fmt::format("{} is not understood ({}), so nothing is given back", v.name,
                                 v.failure.value_or("unknown")));
-    } else if (v.evidence == Evidence::kSized && known < v.current) {
+    } else if (v.evidence == Evidence::kSized && (known < v.current || s.unknown_pods > 0)) {
       all.push_back(
           fmt::format("{} of {} replicas of {} reported a rate: demand is at least what "
                       "they report, so nothing is given back",
-                      known, v.current, v.name));
+                      known, std::max<std::int64_t>(v.current, s.pods), v.name));
     }
   }
   return all;
+}
+
+bool plausible_count(double x) {
+  return x > 0 && x <= 1e12;
+}
+
+/// How many requests of usual length the waiting ones are worth.
+double waiting_at(const Backlog& gateway, const std::optional<queueing::Workload>& usual) {
+  if (!plausible_count(gateway.requests)) return 0;
+  const double tokens = gateway.output_tokens.value_or(0);
+  if (!usual || !(usual->output_mean >= 1) || !plausible_count(tokens)) return gateway.requests;
+  return std::clamp(tokens / usual->output_mean, gateway.requests / kBacklogFactorMax,
+                    gateway.requests * kBacklogFactorMax);
+}
+
+/// What comes to the gateway and, as it holds it back or turns it away, to no replica.
+double kept_from(const ModelReading& reading, const ModelAnalysis& out, double reached_per_s) {
+  const double arrivals = reading.gateway ? reading.gateway->arrivals_per_s.value_or(0) : 0;
+  const bool all_understood =
+      std::none_of(out.variants.begin(), out.variants.end(),
+                   [](const auto& v) { return v.current > 0 && v.evidence == Evidence::kUnknown; });
+  if (!all_understood || !plausible_count(arrivals)) return 0;
+  return std::max(0.0, arrivals - reached_per_s);
 }
 
 void sum_up(ModelAnalysis& out, const ModelReading& reading, const ModelSettings& settings) {
@@ -198,11 +224,12 @@ void sum_up(ModelAnalysis& out, const ModelReading& reading, const ModelSettings
     add(all, reading.variants[i], out.variants[i], settings.drain_s);
     add(by_role[out.variants[i].role], reading.variants[i], out.variants[i], settings.drain_s);
   }
-  const double gateway = reading.gateway ? reading.gateway->requests : 0;
-  const double queued = gateway > 0 && gateway <= 1e12 ? gateway / settings.drain_s : 0;
+  const double queued =
+      reading.gateway ? waiting_at(*reading.gateway, reading.workload) / settings.drain_s : 0;
   out.notes = doubts(reading, out);
   const auto need = [&](Sums sums) {
     sums.backlog += queued;
+    sums.arriving += kept_from(reading, out, sums.arriving);
     auto n = need_between_thresholds(sums.demand(), sums.supply, sums.anticipated,
                                      settings.scale_up_threshold, settings.scale_down_threshold);
     if (!out.notes.empty()) n.spare_per_s = 0;

@@ -61,6 +61,7 @@ bool known_idle(std::span<const Variant> variants, const WorkloadSummary& model_
     return false;
   }
   if (gateway && !(gateway->requests <= 0)) return false;
+  if (gateway && !(gateway->arrivals_per_s.value_or(0) <= 0)) return false;
   return std::all_of(variants.begin(), variants.end(), [](const Variant& v) {
     return static_cast<std::int64_t>(v.pods.size()) >= v.current &&
            std::none_of(v.pods.begin(), v.pods.end(),
@@ -80,7 +81,11 @@ ZeroEvidence zero_evidence(double now_s, double seen_s, bool idle, const ModelSe
   if (memory.idle_since_s && now_s - *memory.idle_since_s >= settings.retention_s) {
     zero.requests = 0;
   }
-  if (gateway) zero.waiting = gateway->requests;
+  if (gateway) {
+    // Somebody asked, even if the gateway had nowhere to let it wait.
+    const bool asked = gateway->arrivals_per_s.value_or(0) > 0;
+    zero.waiting = asked ? std::max(1.0, gateway->requests) : gateway->requests;
+  }
   return zero;
 }
 

@@ -175,6 +175,7 @@ VariantReading Observer::Impl::read_variant(double now_s, const ExpectedVariant&
     const auto sent = dispatched_to(dispatched, variant.ns, pod, several ? port : "");
     PodReading r = pod_reading(e, meter(now_s), own, sent, &resets);
     r.pod = several && !port.empty() ? pod + ":" + port : pod;
+    r.replica = pod;
     r.expected = expected;
     r.freshness = freshness_of(now_s - r.time_s, config.fresh_s, config.unavailable_s);
     if (r.freshness == Freshness::kUnavailable) {

@@ -188,6 +188,7 @@ std::vector<GatewayReading> gateway_readings(const Exporter& exporter, const Met
       const Meter meter(exporter, config,
                         [&](const Said& said) { return model_of(said, table) == model; });
       GatewayReading r;
+      r.kind = table.name;
       r.ns = exporter.origin.ns;
       r.model = model;
       r.instance = exporter.origin.name();

@@ -232,6 +232,42 @@ TEST(Analyzer, BacklogIsDemandOverItsDrainTime) {
   EXPECT_DOUBLE_EQ(out.variants[0].demand_per_s, 9);
 }
 
+TEST(Analyzer, WhatTheGatewayKeepsFromReplicasIsDemand) {
+  Fixture f;
+  f.add("a", 2, 4, 2);
+  f.gateway = Backlog{.requests = 0, .arrivals_per_s = 20};
+  EXPECT_DOUBLE_EQ(f.run().demand_per_s, 20) << "8 of 20 reach them";
+  f.gateway->arrivals_per_s = 7.9;
+  EXPECT_DOUBLE_EQ(f.run().demand_per_s, 8);
+}
+
+TEST(Analyzer, WhatMayGoToAVariantThatIsNotUnderstoodIsNotKeptFromOthers) {
+  Fixture f;
+  f.add("a", 2, 4, 2);
+  f.add("new", 1, 5, 1);
+  f.parameters[1].values.reset();
+  f.gateway = Backlog{.requests = 0, .arrivals_per_s = 20};
+  EXPECT_DOUBLE_EQ(f.run().demand_per_s, 8);
+}
+
+TEST(Analyzer, LongWaitingRequestsAreMoreWorkThanTheirNumberSays) {
+  Fixture f;
+  f.settings.drain_s = 30;
+  f.add("a", 2, 4, 2);
+  f.workload = queueing::Workload::of(8, 1024, 256);
+  f.gateway = Backlog{.requests = 60, .output_tokens = 60 * 512};
+  EXPECT_DOUBLE_EQ(f.run().backlog_per_s, 120 / 30.);
+  f.gateway->output_tokens = 60 * 256'000.;
+  EXPECT_DOUBLE_EQ(f.run().backlog_per_s, 600 / 30.) << "bounded";
+}
+
+TEST(Analyzer, ASilentPodBesideOneTooManyIsStillADoubt) {
+  Fixture f;
+  f.add("a", 2, 0.1, 3);
+  f.summaries[0].unknown_pods = 1;
+  EXPECT_EQ(f.run().spare_per_s, 0);
+}
+
 TEST(Analyzer, ALostScrapeIsNotIdleness) {
   Fixture f;
   f.add("a", 4, 0.1, 4);

@@ -312,7 +312,7 @@ TEST(Cycle, NoNumberInTheInputEscapesAsNone) {
         v.pods.push_back(o);
         v.cost = y;
         auto input = input_of(std::move(v));
-        input.models[0].gateway = Backlog{x};
+        input.models[0].gateway = Backlog{x, y, x};
         const auto result = run_cycle(60.0 * tried++, input, config, state);
         const auto& m = result.models[0];
         for (const double value : {m.supply_per_s, m.demand_per_s, m.required_per_s, m.spare_per_s,

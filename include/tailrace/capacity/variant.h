@@ -41,9 +41,14 @@ struct Variant {
   std::vector<tune::Observation> pods;
 };
 
-/// Requests that wait where no engine sees them: the gateway's queue for this model.
+/// What only the gateway sees of a model. One that counts arrivals and says nothing of a queue
+/// holds nothing back.
 struct Backlog {
-  double requests = 0;
+  double requests = 0;  ///< waiting there
+  /// That the waiting ones are predicted to generate: how much work they are, beside their number.
+  std::optional<double> output_tokens = std::nullopt;
+  /// All requests for the model that come to the gateway, held back and refused ones included.
+  std::optional<double> arrivals_per_s = std::nullopt;
 };
 
 struct ModelState {

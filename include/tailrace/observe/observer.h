@@ -46,6 +46,7 @@ struct LengthBucket {
 /// One engine process over the window. Rates are per second, times milliseconds, lengths tokens.
 struct PodReading {
   std::string pod;       ///< "llama-7c9f" or, with several engines in a pod, "llama-7c9f:8001"
+  std::string replica;   ///< the pod alone
   bool expected = true;  ///< its pod is one of the variant's expected ones
   EngineKind engine = EngineKind::kVllm;
   Freshness freshness = Freshness::kUnavailable;
@@ -81,7 +82,8 @@ struct ExpectedVariant {
 /// What a gateway says of a model: what has arrived, and what waits where no engine sees it. One
 /// for each of its processes.
 struct GatewayReading {
-  std::string ns;  ///< the gateway's own; may be empty
+  std::string kind;  ///< "tailrace gateway", "llm-d endpoint picker"
+  std::string ns;    ///< the gateway's own; may be empty
   std::string model, instance;
   Freshness freshness = Freshness::kUnavailable;
   Measured arrivals_per_s;  ///< those turned away for want of room included
