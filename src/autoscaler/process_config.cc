@@ -1,4 +1,5 @@
 // From what the operator wrote to what the process actuator is made with.
+#include <algorithm>
 #include <filesystem>
 
 #include "tailrace/autoscaler/process_actuator.h"
@@ -33,7 +34,8 @@ ProcessActuatorConfig process_actuator_config(const Config& config) {
     process.health_path = variant.health_path;
     process.initial = variant.min;
     process.port_first = static_cast<std::uint16_t>(variant.first_port);
-    process.port_last = static_cast<std::uint16_t>(variant.first_port + variant.max - 1);
+    process.port_last =
+        static_cast<std::uint16_t>(variant.first_port + std::max<std::int64_t>(variant.max, 1) - 1);
     process.start_limit = variant.start_limit;
     process.drain_limit = variant.drain_limit;
     process.stop_limit = variant.stop_grace;

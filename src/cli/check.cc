@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "gateway/metrics.h"
 #include "tailrace/autoscaler/config.h"
+#include "tailrace/autoscaler/metrics_output.h"
 #include "tailrace/core/environment.h"
 #include "tailrace/core/text.h"
 #include "tailrace/gateway/config.h"
@@ -24,6 +25,7 @@ struct CheckOptions {
   bool reference = false;
   bool metrics_reference = false;
   bool autoscaler_reference = false;
+  bool autoscaler_metrics_reference = false;
 };
 
 /// What a good file says, for people and for programs.
@@ -76,6 +78,10 @@ int run(const CheckOptions& options) {
     fmt::print("{}", autoscaler::configuration_reference());
     return 0;
   }
+  if (options.autoscaler_metrics_reference) {
+    fmt::print("{}", autoscaler::autoscaler_metrics_reference());
+    return 0;
+  }
   if (options.reference || options.metrics_reference) {
     fmt::print("{}", options.reference ? gateway::configuration_reference()
                                        : gateway::metrics_reference());
@@ -115,6 +121,10 @@ void add_check(CLI::App& app, int& exit_code) {
   command
       ->add_flag("--reference-autoscaler", options->autoscaler_reference,
                  "Print docs/autoscaler-configuration.md")
+      ->group("");
+  command
+      ->add_flag("--metrics-reference-autoscaler", options->autoscaler_metrics_reference,
+                 "Print docs/autoscaler-exports.md")
       ->group("");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
