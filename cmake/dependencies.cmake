@@ -14,5 +14,11 @@ find_package(SQLite3 REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+find_package(Protobuf REQUIRED)
+find_library(GRPCPP_LIBRARY grpc++ REQUIRED)
+find_library(GRPC_LIBRARY grpc REQUIRED)
+find_library(GPR_LIBRARY gpr REQUIRED)
+pkg_check_modules(absl_synchronization REQUIRED IMPORTED_TARGET absl_synchronization)  # gRPC's headers lock with it
+find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
 # Third-party headers are not held to our warnings: they are system includes on Debian already.

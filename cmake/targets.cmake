@@ -20,8 +20,30 @@ set(TAILRACE_LIBS_loadgen simdjson::simdjson)
 set(TAILRACE_LIBS_simulate)
 set(TAILRACE_LIBS_observe simdjson::simdjson)
 set(TAILRACE_LIBS_kubernetes simdjson::simdjson)
-set(TAILRACE_LIBS_autoscaler SQLite::SQLite3 prometheus-cpp::core)
+set(TAILRACE_LIBS_autoscaler tailrace_protocols SQLite::SQLite3 prometheus-cpp::core)
 set(TAILRACE_LIBS_cli CLI11::CLI11)
+
+# proto/*.proto → <name>.pb.h and <name>.grpc.pb.h. Generated code is not held to our warnings.
+function(tailrace_protocols)
+  file(GLOB protocols CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/proto/*.proto)
+  set(into ${CMAKE_BINARY_DIR}/proto)
+  file(MAKE_DIRECTORY ${into})
+  foreach(protocol ${protocols})
+    get_filename_component(name ${protocol} NAME_WE)
+    set(made ${into}/${name}.pb.cc ${into}/${name}.grpc.pb.cc)
+    add_custom_command(
+      OUTPUT ${made} ${into}/${name}.pb.h ${into}/${name}.grpc.pb.h
+      COMMAND protobuf::protoc --proto_path=${CMAKE_SOURCE_DIR}/proto --cpp_out=${into} --grpc_out=${into}
+              --plugin=protoc-gen-grpc=${GRPC_CPP_PLUGIN} ${protocol}
+      DEPENDS ${protocol} VERBATIM)
+    list(APPEND sources ${made})
+  endforeach()
+  add_library(tailrace_protocols STATIC ${sources})
+  target_include_directories(tailrace_protocols SYSTEM PUBLIC ${into})
+  target_compile_options(tailrace_protocols PRIVATE -w)
+  target_link_libraries(tailrace_protocols PUBLIC ${GRPCPP_LIBRARY} ${GRPC_LIBRARY} ${GPR_LIBRARY} protobuf::libprotobuf
+                        PkgConfig::absl_synchronization)
+endfunction()
 
 function(tailrace_module name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
