@@ -81,6 +81,7 @@ struct Inventory {
 struct DiscoveryConfig {
   std::vector<std::string> namespaces;  ///< empty: all
   std::string controller_instance;      ///< only objects with that label (CONTROLLER_INSTANCE)
+  bool read_nodes = true;               ///< for kinds and numbers of GPUs
 };
 
 class Discovery {
