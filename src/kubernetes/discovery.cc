@@ -16,6 +16,8 @@ constexpr std::size_t kCallsAtOnce = 8;
 constexpr std::size_t kProblemsMax = 1'000;
 
 using Objects = std::vector<std::string>;
+template <class T>
+using Reader = Result<T> (*)(std::string_view json);
 using ListDone = UniqueFunction<void(Result<Objects>)>;
 
 /// Accelerators that were resolved before, by target: a variant without pods keeps what it was.
@@ -61,8 +63,8 @@ class Run {
   };
 
   /// Without this list nothing is known; a kind that the cluster does not have is an empty list.
-  template <class T, class Read>
-  void need(const std::string& path, const Read& read, std::vector<T>& into) {
+  template <class T>
+  void need(const std::string& path, Reader<T> read, std::vector<T>& into) {
     asks_.push_back({path, [this, path, read, &into](const Result<Objects>& objects) {
                        if (objects) return add(*objects, path, read, into);
                        if (objects.error().code == ErrorCode::kNotFound) return;
@@ -71,8 +73,8 @@ class Run {
   }
 
   /// A list that one can do without, at the price that `without` tells.
-  template <class T, class Read>
-  void want(const std::string& path, const Read& read, std::vector<T>& into,
+  template <class T>
+  void want(const std::string& path, Reader<T> read, std::vector<T>& into,
             const std::string& without) {
     asks_.push_back({path, [this, path, read, &into, without](const Result<Objects>& objects) {
                        if (objects) return add(*objects, path, read, into);
@@ -82,9 +84,8 @@ class Run {
                      }});
   }
 
-  template <class T, class Read>
-  void add(const Objects& objects, const std::string& path, const Read& read,
-           std::vector<T>& into) {
+  template <class T>
+  void add(const Objects& objects, const std::string& path, Reader<T> read, std::vector<T>& into) {
     into.reserve(into.size() + objects.size());
     for (const auto& object : objects) {
       if (auto reading = read(object)) {
@@ -143,8 +144,8 @@ class Run {
     }
   }
 
-  template <class T, class Read>
-  void ask_of_target(const std::string& path, std::size_t index, const Read& read,
+  template <class T>
+  void ask_of_target(const std::string& path, std::size_t index, Reader<T> read,
                      std::vector<T>& into, bool& known) {
     asks_.push_back({path, [this, path, index, read, &into, &known](const Result<Objects>& got) {
                        known = got.has_value();

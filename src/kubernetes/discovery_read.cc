@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kubernetes/document.h"
+#include "kubernetes/fields.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::kubernetes {
 namespace {
 
-using document::Element;
+using fields::Element;
 using Texts = std::map<std::string, std::string>;
 
 constexpr std::int64_t kReplicasMax = 1'000'000;
@@ -25,10 +25,10 @@ struct Head {
 
 Result<Head> read_head(Element root) {
   Head head;
-  head.ns = document::text_at(root, {"metadata", "namespace"});
-  head.name = document::text_at(root, {"metadata", "name"});
-  head.labels = document::texts_at(root, {"metadata", "labels"});
-  head.annotations = document::texts_at(root, {"metadata", "annotations"});
+  head.ns = fields::text_at(root, {"metadata", "namespace"});
+  head.name = fields::text_at(root, {"metadata", "name"});
+  head.labels = fields::texts_at(root, {"metadata", "labels"});
+  head.annotations = fields::texts_at(root, {"metadata", "annotations"});
   if (head.name.empty()) return fail(ErrorCode::kDataLoss, "an object without metadata.name");
   return head;
 }
@@ -91,9 +91,9 @@ class NotesReader {
 TargetRef target_of(Element root, const std::string& ns) {
   TargetRef target;
   target.ns = ns;
-  target.name = document::text_at(root, {"spec", "scaleTargetRef", "name"});
-  const auto kind = document::text_at(root, {"spec", "scaleTargetRef", "kind"});
-  const auto version = document::text_at(root, {"spec", "scaleTargetRef", "apiVersion"});
+  target.name = fields::text_at(root, {"spec", "scaleTargetRef", "name"});
+  const auto kind = fields::text_at(root, {"spec", "scaleTargetRef", "kind"});
+  const auto version = fields::text_at(root, {"spec", "scaleTargetRef", "apiVersion"});
   if (!kind.empty()) target.kind = kind;
   if (!version.empty()) {
     target.api_version = version;
@@ -145,7 +145,7 @@ ScalerReading read_scaler(Element root, const Head& head, ScalerKind kind) {
 
 template <class T, class Read>
 Result<T> read_object(std::string_view json, const Read& read) {
-  document::Parser parser;
+  fields::Parser parser;
   const auto root = parser.parse(json);
   if (!root) return fail(root.error());
   const auto head = read_head(*root);
@@ -160,16 +160,16 @@ std::string selector_of(Element root) {
     if (!selector.empty()) selector += ',';
     selector += part;
   };
-  for (const auto& [key, value] : document::texts_at(root, {"spec", "selector", "matchLabels"})) {
+  for (const auto& [key, value] : fields::texts_at(root, {"spec", "selector", "matchLabels"})) {
     add(key + "=" + value);
   }
-  const auto expressions = document::list_at(root, {"spec", "selector", "matchExpressions"});
+  const auto expressions = fields::list_at(root, {"spec", "selector", "matchExpressions"});
   if (!expressions) return selector;
   for (const auto expression : *expressions) {
-    const auto key = document::text_at(expression, {"key"});
-    const auto relation = document::text_at(expression, {"operator"});
+    const auto key = fields::text_at(expression, {"key"});
+    const auto relation = fields::text_at(expression, {"operator"});
     std::string values;
-    if (const auto list = document::list_at(expression, {"values"})) {
+    if (const auto list = fields::list_at(expression, {"values"})) {
       for (const auto value : *list) {
         std::string_view text;
         if (value.get(text) != simdjson::SUCCESS) continue;
@@ -206,18 +206,18 @@ WorkloadReading read_workload(Element root, const Head& head) {
   workload.ref.ns = head.ns;
   workload.ref.name = head.name;
   read_own_notes(head, workload);
-  workload.spec_replicas = replicas(document::whole_at(root, {"spec", "replicas"}), 1);
-  workload.ready_replicas = replicas(document::whole_at(root, {"status", "readyReplicas"}), 0);
+  workload.spec_replicas = replicas(fields::whole_at(root, {"spec", "replicas"}), 1);
+  workload.ready_replicas = replicas(fields::whole_at(root, {"status", "readyReplicas"}), 0);
   return workload;
 }
 
 bool condition_holds(Element root, std::string_view type) {
-  const auto conditions = document::list_at(root, {"status", "conditions"});
+  const auto conditions = fields::list_at(root, {"status", "conditions"});
   if (!conditions) return false;
   bool holds = false;
   for (const auto condition : *conditions) {
-    if (document::text_at(condition, {"type"}) == type) {
-      holds = document::text_at(condition, {"status"}) == "True";
+    if (fields::text_at(condition, {"type"}) == type) {
+      holds = fields::text_at(condition, {"status"}) == "True";
     }
   }
   return holds;
@@ -225,11 +225,11 @@ bool condition_holds(Element root, std::string_view type) {
 
 /// The controller among the owners.
 std::pair<std::string, std::string> owner_of(Element root) {
-  const auto owners = document::list_at(root, {"metadata", "ownerReferences"});
+  const auto owners = fields::list_at(root, {"metadata", "ownerReferences"});
   if (!owners) return {};
   for (const auto owner : *owners) {
-    if (document::true_at(owner, {"controller"})) {
-      return {document::text_at(owner, {"kind"}), document::text_at(owner, {"name"})};
+    if (fields::true_at(owner, {"controller"})) {
+      return {fields::text_at(owner, {"kind"}), fields::text_at(owner, {"name"})};
     }
   }
   return {};
@@ -252,8 +252,8 @@ Result<ScalerReading> read_horizontal_pod_autoscaler(std::string_view json) {
     auto scaler = read_scaler(root, head, ScalerKind::kHorizontalPodAutoscaler);
     const auto [kind, name] = owner_of(root);
     if (kind == "ScaledObject") scaler.made_by = kind + " " + name;
-    scaler.min = replicas(document::whole_at(root, {"spec", "minReplicas"}), 1);
-    const auto max = document::whole_at(root, {"spec", "maxReplicas"});
+    scaler.min = replicas(fields::whole_at(root, {"spec", "minReplicas"}), 1);
+    const auto max = fields::whole_at(root, {"spec", "maxReplicas"});
     if (max) scaler.max = replicas(max, 0);
     check_bounds(scaler.min, scaler.max, "spec.minReplicas", "spec.maxReplicas", scaler.wrong);
     check_managed(scaler);
@@ -264,8 +264,8 @@ Result<ScalerReading> read_horizontal_pod_autoscaler(std::string_view json) {
 Result<ScalerReading> read_scaled_object(std::string_view json) {
   return read_object<ScalerReading>(json, [](Element root, const Head& head) {
     auto scaler = read_scaler(root, head, ScalerKind::kScaledObject);
-    scaler.min = replicas(document::whole_at(root, {"spec", "minReplicaCount"}), 0);
-    scaler.max = replicas(document::whole_at(root, {"spec", "maxReplicaCount"}), kKedaMax);
+    scaler.min = replicas(fields::whole_at(root, {"spec", "minReplicaCount"}), 0);
+    scaler.max = replicas(fields::whole_at(root, {"spec", "maxReplicaCount"}), kKedaMax);
     const auto at = value_of(head.annotations, "autoscaling.keda.sh/paused-replicas");
     if (const auto number = core::parse_int(at); number && *number >= 0) {
       scaler.paused = true;
@@ -284,7 +284,7 @@ Result<WorkloadReading> read_deployment(std::string_view json) {
   return read_object<WorkloadReading>(json, [](Element root, const Head& head) {
     auto workload = read_workload(root, head);
     workload.selector = selector_of(root);
-    if (const auto pods = document::at(root, {"spec", "template"})) {
+    if (const auto pods = fields::at(root, {"spec", "template"})) {
       workload.pod_template = read_pod_template(*pods);
     }
     workload.gpus = std::max(1, workload.pod_template.gpus);
@@ -302,15 +302,15 @@ Result<WorkloadReading> read_leader_worker_set(std::string_view json) {
         "leaderworkerset.sigs.k8s.io/name={},leaderworkerset.sigs.k8s.io/worker-index=0",
         head.name);
     TemplateReading worker;
-    const auto workers = document::at(root, {"spec", "leaderWorkerTemplate", "workerTemplate"});
+    const auto workers = fields::at(root, {"spec", "leaderWorkerTemplate", "workerTemplate"});
     if (workers) worker = read_pod_template(*workers);
-    const auto leader = document::at(root, {"spec", "leaderWorkerTemplate", "leaderTemplate"});
+    const auto leader = fields::at(root, {"spec", "leaderWorkerTemplate", "leaderTemplate"});
     workload.pod_template = leader ? read_pod_template(*leader) : worker;
     if (workload.pod_template.accelerator.empty()) {
       workload.pod_template.accelerator = worker.accelerator;
     }
     const auto size = std::clamp<std::int64_t>(
-        document::whole_at(root, {"spec", "leaderWorkerTemplate", "size"}).value_or(1), 1, 10'000);
+        fields::whole_at(root, {"spec", "leaderWorkerTemplate", "size"}).value_or(1), 1, 10'000);
     const auto gpus = workload.pod_template.gpus + (size - 1) * worker.gpus;
     workload.gpus = static_cast<int>(std::clamp<std::int64_t>(gpus, 1, 1'000'000));
     return workload;
@@ -321,12 +321,12 @@ Result<PodReading> read_pod(std::string_view json) {
   return read_object<PodReading>(json, [](Element root, const Head& head) {
     PodReading reading;
     reading.pod.name = head.name;
-    reading.pod.address = document::text_at(root, {"status", "podIP"});
-    reading.pod.terminating = document::at(root, {"metadata", "deletionTimestamp"}).has_value();
-    const auto phase = document::text_at(root, {"status", "phase"});
+    reading.pod.address = fields::text_at(root, {"status", "podIP"});
+    reading.pod.terminating = fields::at(root, {"metadata", "deletionTimestamp"}).has_value();
+    const auto phase = fields::text_at(root, {"status", "phase"});
     reading.over = phase == "Succeeded" || phase == "Failed";
     reading.pod.ready = phase == "Running" && condition_holds(root, "Ready");
-    reading.node = document::text_at(root, {"spec", "nodeName"});
+    reading.node = fields::text_at(root, {"spec", "nodeName"});
     std::tie(reading.owner_kind, reading.owner_name) = owner_of(root);
     return reading;
   });
@@ -345,8 +345,8 @@ Result<NodeReading> read_node(std::string_view json) {
     node.name = head.name;
     node.product = node_product(head.labels);
     node.takes_pods =
-        condition_holds(root, "Ready") && !document::true_at(root, {"spec", "unschedulable"});
-    for (const auto& [name, amount] : document::texts_at(root, {"status", "allocatable"})) {
+        condition_holds(root, "Ready") && !fields::true_at(root, {"spec", "unschedulable"});
+    for (const auto& [name, amount] : fields::texts_at(root, {"status", "allocatable"})) {
       if (!is_gpu_resource(name)) continue;
       node.gpus += std::clamp<std::int64_t>(core::parse_int(amount).value_or(0), 0, 10'000);
     }
@@ -367,10 +367,10 @@ Result<OldVariant> read_old_variant(std::string_view json) {
   return read_object<OldVariant>(json, [](Element root, const Head& head) {
     OldVariant old{head.ns, head.name, head.name, "", ""};
     // The first version had no reference: its target had its name.
-    const auto target = document::text_at(root, {"spec", "scaleTargetRef", "name"});
+    const auto target = fields::text_at(root, {"spec", "scaleTargetRef", "name"});
     if (!target.empty()) old.target = target;
-    old.model = document::text_at(root, {"spec", "modelID"});
-    old.cost = document::text_at(root, {"spec", "variantCost"});
+    old.model = fields::text_at(root, {"spec", "modelID"});
+    old.cost = fields::text_at(root, {"spec", "variantCost"});
     return old;
   });
 }

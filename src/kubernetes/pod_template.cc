@@ -6,13 +6,13 @@
 #include <array>
 #include <set>
 
-#include "kubernetes/document.h"
+#include "kubernetes/fields.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::kubernetes {
 namespace {
 
-using document::Element;
+using fields::Element;
 
 constexpr std::size_t kContainersMax = 100, kVariablesMax = 2'000, kVariableBytesMax = 1U << 20;
 constexpr std::int64_t kGpusMax = 1'000;
@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 16> kQuietFlags{
 
 Words words_at(Element container, std::string_view key) {
   Words words;
-  if (const auto list = document::list_at(container, {key})) {
+  if (const auto list = fields::list_at(container, {key})) {
     for (const auto item : *list) {
       std::string_view word;
       if (item.get(word) == simdjson::SUCCESS) words.emplace_back(word);
@@ -65,13 +65,13 @@ Words words_at(Element container, std::string_view key) {
 Environment environment_of(Element container) {
   Environment environment;
   std::size_t bytes = 0;
-  const auto list = document::list_at(container, {"env"});
+  const auto list = fields::list_at(container, {"env"});
   if (!list) return environment;
   for (const auto item : *list) {
-    const auto name = document::text_at(item, {"name"});
-    if (name.empty() || !document::at(item, {"value"})) continue;
+    const auto name = fields::text_at(item, {"name"});
+    if (name.empty() || !fields::at(item, {"value"})) continue;
     if (environment.size() >= kVariablesMax || bytes > kVariableBytesMax) break;
-    auto value = expand_references(document::text_at(item, {"value"}), environment);
+    auto value = expand_references(fields::text_at(item, {"value"}), environment);
     bytes += value.size();
     environment[name] = std::move(value);
   }
@@ -89,7 +89,7 @@ std::int64_t quantity(Element value) {
 std::int64_t gpus_of(Element container) {
   for (const std::string_view kind : {"limits", "requests"}) {
     std::int64_t gpus = 0;
-    const auto resources = document::at(container, {"resources", kind});
+    const auto resources = fields::at(container, {"resources", kind});
     simdjson::dom::object object;
     if (!resources || resources->get(object) != simdjson::SUCCESS) continue;
     for (const auto field : object) {
@@ -108,13 +108,13 @@ struct ContainerReading {
 
 /// The port that a container offers for requests, where no flag says it.
 std::optional<int> named_port(Element container) {
-  const auto ports = document::list_at(container, {"ports"});
+  const auto ports = fields::list_at(container, {"ports"});
   if (!ports) return {};
   std::optional<int> first;
   for (const auto item : *ports) {
-    const auto number = document::whole_at(item, {"containerPort"});
+    const auto number = fields::whole_at(item, {"containerPort"});
     if (!number || *number < 1 || *number > 65535) continue;
-    const auto name = document::text_at(item, {"name"});
+    const auto name = fields::text_at(item, {"name"});
     if (name == "http" || name == "api" || name == "serve" || name == "vllm") {
       return static_cast<int>(*number);
     }
@@ -128,7 +128,7 @@ ContainerReading read_container(Element container) {
   const auto environment = environment_of(container);
   const auto commands =
       container_commands(words_at(container, "command"), words_at(container, "args"), environment);
-  reading.engine = read_engine_flags(document::text_at(container, {"image"}), commands, environment,
+  reading.engine = read_engine_flags(fields::text_at(container, {"image"}), commands, environment,
                                      reading.notes);
   reading.gpus = gpus_of(container);
   if (!reading.engine.all.contains("port") && !environment.contains("LLAMA_ARG_PORT")) {
@@ -139,7 +139,7 @@ ContainerReading read_container(Element container) {
 
 std::vector<ContainerReading> read_containers(Element pod_template, std::string_view key) {
   std::vector<ContainerReading> readings;
-  if (const auto list = document::list_at(pod_template, {"spec", key})) {
+  if (const auto list = fields::list_at(pod_template, {"spec", key})) {
     for (const auto container : *list) {
       if (readings.size() >= kContainersMax) break;
       readings.push_back(read_container(container));
@@ -167,14 +167,14 @@ bool is_product_label(std::string_view key) {
 /// Products that one term of a required node affinity allows; empty: it does not say.
 std::set<std::string> products_of_term(Element term) {
   std::set<std::string> products;
-  const auto expressions = document::list_at(term, {"matchExpressions"});
+  const auto expressions = fields::list_at(term, {"matchExpressions"});
   if (!expressions) return products;
   for (const auto expression : *expressions) {
-    if (!is_product_label(document::text_at(expression, {"key"})) ||
-        document::text_at(expression, {"operator"}) != "In") {
+    if (!is_product_label(fields::text_at(expression, {"key"})) ||
+        fields::text_at(expression, {"operator"}) != "In") {
       continue;
     }
-    if (const auto values = document::list_at(expression, {"values"})) {
+    if (const auto values = fields::list_at(expression, {"values"})) {
       for (const auto value : *values) {
         std::string_view text;
         if (value.get(text) == simdjson::SUCCESS) products.emplace(text);
@@ -186,7 +186,7 @@ std::set<std::string> products_of_term(Element term) {
 
 /// Only what is required counts: a preference is no promise.
 std::string accelerator_of_affinity(Element pod_template, std::vector<std::string>& notes) {
-  const auto terms = document::list_at(
+  const auto terms = fields::list_at(
       pod_template, {"spec", "affinity", "nodeAffinity",
                      "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"});
   if (!terms) return "";
@@ -244,8 +244,8 @@ std::string stated_accelerator(const std::map<std::string, std::string>& labels,
 
 TemplateReading read_pod_template(Element pod_template) {
   TemplateReading reading;
-  reading.labels = document::texts_at(pod_template, {"metadata", "labels"});
-  reading.annotations = document::texts_at(pod_template, {"metadata", "annotations"});
+  reading.labels = fields::texts_at(pod_template, {"metadata", "labels"});
+  reading.annotations = fields::texts_at(pod_template, {"metadata", "annotations"});
   reading.role = role_of(reading.labels);
   const auto containers = read_containers(pod_template, "containers");
   if (const auto* engine = engine_of(containers)) {
@@ -260,7 +260,7 @@ TemplateReading read_pod_template(Element pod_template) {
   reading.gpus = static_cast<int>(std::min(std::max(together, alone), kGpusMax));
   reading.accelerator = stated_accelerator(reading.labels, reading.annotations);
   if (reading.accelerator.empty()) {
-    reading.accelerator = node_product(document::texts_at(pod_template, {"spec", "nodeSelector"}));
+    reading.accelerator = node_product(fields::texts_at(pod_template, {"spec", "nodeSelector"}));
   }
   if (reading.accelerator.empty()) {
     reading.accelerator = accelerator_of_affinity(pod_template, reading.notes);

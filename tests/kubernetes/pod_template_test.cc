@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kubernetes/document.h"
+#include "kubernetes/fields.h"
 
 namespace tailrace::kubernetes {
 namespace {
@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 TemplateReading read(const std::string& json) {
-  document::Parser parser;
+  fields::Parser parser;
   const auto root = parser.parse(json);
   EXPECT_TRUE(root) << json;
   return root ? read_pod_template(*root) : TemplateReading{};

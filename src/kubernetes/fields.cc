@@ -1,8 +1,8 @@
-#include "kubernetes/document.h"
+#include "kubernetes/fields.h"
 
 #include <fmt/format.h>
 
-namespace tailrace::kubernetes::document {
+namespace tailrace::kubernetes::fields {
 namespace {
 
 constexpr std::size_t kDepthMax = 200;  ///< objects nest some 15 deep
@@ -79,4 +79,4 @@ std::map<std::string, std::string> texts_at(Element root, Path path) {
   return texts;
 }
 
-}  // namespace tailrace::kubernetes::document
+}  // namespace tailrace::kubernetes::fields

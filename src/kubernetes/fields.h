@@ -15,7 +15,7 @@
 
 #include "tailrace/core/result.h"
 
-namespace tailrace::kubernetes::document {
+namespace tailrace::kubernetes::fields {
 
 using Element = simdjson::dom::element;
 using Array = simdjson::dom::array;
@@ -41,4 +41,4 @@ bool true_at(Element root, Path path);
 /// A mapping from keys to texts; members of other types are left out.
 std::map<std::string, std::string> texts_at(Element root, Path path);
 
-}  // namespace tailrace::kubernetes::document
+}  // namespace tailrace::kubernetes::fields
