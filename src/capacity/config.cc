@@ -58,6 +58,7 @@ struct Source {
 };
 
 Source source_of(const ConfigEntry& entry) {
+  if (entry.tree) return {entry.name, *entry.tree, ""};
   Source source{entry.name, core::parse_yaml(entry.yaml), entry.yaml};
   if (source.tree && entry.line > 0) move_lines(*source.tree, entry.line - 1);
   return source;
@@ -177,6 +178,12 @@ Config Config::with_defaults() {
   return config;
 }
 
+Config Config::inactive(std::string reason) {
+  Config config;
+  config.why_inactive_ = std::move(reason);
+  return config;
+}
+
 /// Fills a Config from its entries.
 class ConfigReader {
  public:
@@ -196,7 +203,7 @@ class ConfigReader {
   void read_default(const Source& source) {
     if (config_.active_) {
       config_.default_is_wrong_ = "the entry `default` stands twice";
-      config_.problems_.push_back({source.name, "the entry stands twice; keep one"});
+      config_.problems_.push_back({source.name, "the entry stands twice; keep one", true});
       return;
     }
     config_.active_ = true;
@@ -238,7 +245,7 @@ class ConfigReader {
         "be chance)",
         core::quoted(owner->second), core::quoted(source.name), core::quoted(key.model),
         core::quoted(key.ns));
-    config_.problems_.push_back({source.name, what});
+    config_.problems_.push_back({source.name, what, true});
     config_.held_[key] = what;
   }
 
@@ -267,42 +274,49 @@ Config Config::of_entries(std::span<const ConfigEntry> entries, std::string_view
   return config;
 }
 
-Result<Config> Config::parse(std::string_view text, std::string_view origin) {
+Result<std::vector<ConfigEntry>> read_entries(std::string_view text, std::string_view origin) {
   const auto bad = [&](std::string_view what) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", origin, what));
   };
   const auto file = core::parse_yaml(text);
+  std::vector<ConfigEntry> entries;
   if (!file) return bad("line " + file.error().message);
-  if (file->kind == core::YamlNode::Kind::kNull) return Config{};
+  if (file->kind == core::YamlNode::Kind::kNull) return entries;
   if (file->kind != core::YamlNode::Kind::kMap) {
     return bad("must be a ConfigMap, or a mapping with an entry `default`");
   }
-  const core::YamlNode* entries = &*file;
+  const core::YamlNode* map = &*file;
   const core::YamlNode* kind = member(*file, "kind");
   if (kind != nullptr && kind->kind == core::YamlNode::Kind::kScalar) {
     if (kind->text != "ConfigMap") {
       return bad(fmt::format("line {}: kind {}; only a ConfigMap is read", kind->line,
                              core::quoted(kind->text)));
     }
-    entries = member(*file, "data");
-    if (entries == nullptr || entries->kind == core::YamlNode::Kind::kNull) return Config{};
-    if (entries->kind != core::YamlNode::Kind::kMap) {
-      return bad(fmt::format("line {}: data must be a mapping of entries", entries->line));
+    map = member(*file, "data");
+    if (map == nullptr || map->kind == core::YamlNode::Kind::kNull) return entries;
+    if (map->kind != core::YamlNode::Kind::kMap) {
+      return bad(fmt::format("line {}: data must be a mapping of entries", map->line));
     }
   }
-  std::vector<Source> sources;
-  for (const auto& [name, node] : entries->members) {
+  for (const auto& [name, node] : map->members) {
     if (node.kind != core::YamlNode::Kind::kScalar) {
-      sources.push_back({name, node, ""});
+      entries.push_back({name, "", node.line, node});
       continue;
     }
     // A block begins on the line after its indicator.
     const bool block = node.text.find('\n') != std::string::npos;
-    sources.push_back(source_of({name, node.text, node.line + (block ? 1 : 0)}));
+    entries.push_back({name, node.text, node.line + (block ? 1 : 0)});
   }
-  Config config;
-  ConfigReader(config, origin).read(sources);
-  return config;
+  return entries;
+}
+
+Result<Config> Config::parse(std::string_view text, std::string_view origin) {
+  const auto entries = read_entries(text, origin);
+  if (!entries) return fail(entries.error());
+  if (const auto foreign = foreign_entries(*entries)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", origin, *foreign));
+  }
+  return of_entries(*entries, origin);
 }
 
 void Config::change_all(const std::function<void(ModelSettings&)>& change) {
@@ -312,6 +326,7 @@ void Config::change_all(const std::function<void(ModelSettings&)>& change) {
 
 Result<ModelSettings> Config::settings_of(const ModelKey& key) const {
   if (!active_) {
+    if (!why_inactive_.empty()) return fail(ErrorCode::kUnavailable, "inactive: " + why_inactive_);
     return fail(ErrorCode::kUnavailable,
                 "inactive: the configuration has no `default` entry; add one (`default: {}` will "
                 "do) to activate the analyzer");

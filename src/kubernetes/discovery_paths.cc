@@ -54,9 +54,6 @@ std::string pods(const std::string& ns, const std::string& selector) {
 std::string replica_sets(const std::string& ns, const std::string& selector) {
   return list_of("/apis/apps/v1", ns, "replicasets") + "?labelSelector=" + escape(selector);
 }
-std::string config_map(const std::string& ns, const std::string& name) {
-  return list_of("/api/v1", ns, "configmaps") + "?fieldSelector=" + escape("metadata.name=" + name);
-}
 
 }  // namespace paths
 

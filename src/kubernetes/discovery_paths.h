@@ -19,8 +19,6 @@ std::string nodes();
 std::string namespaces();
 std::string pods(const std::string& ns, const std::string& selector);
 std::string replica_sets(const std::string& ns, const std::string& selector);
-/// The list that holds one ConfigMap: what a watch of it asks for.
-std::string config_map(const std::string& ns, const std::string& name);
 
 /// Percent-encoded, for a path segment or a query's value.
 std::string escape(std::string_view text);

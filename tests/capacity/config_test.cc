@@ -412,14 +412,34 @@ TEST(Config, ShippedConfigMapsAreReadAsTheyAre) {
   EXPECT_THAT(config->problems(), IsEmpty()) << message(*config);
   EXPECT_TRUE(config->active());
   EXPECT_EQ(config->settings_of(kLlama)->slo_multiplier, 3);
-  // One of another analyzer is told so, key by key.
+  // One of another analyzer is told so.
   const auto other =
       core::read_file(folder + "/2026-07_deploy_configmap-saturation-scaling.yaml", 1 << 20);
   ASSERT_TRUE(other);
   const auto foreign = Config::parse(*other, "saturation");
-  ASSERT_TRUE(foreign) << foreign.error().message;
-  EXPECT_THAT(message(*foreign), HasSubstr("unknown key"));
-  EXPECT_FALSE(foreign->settings_of(kLlama));
+  ASSERT_FALSE(foreign);
+  EXPECT_THAT(foreign.error().message, HasSubstr("saturation analyzer"));
+}
+
+TEST(Config, EntriesOfOtherControllersAreRecognised) {
+  const auto foreign = [](const std::string& name, const std::string& yaml) {
+    const std::vector<ConfigEntry> all = {{name, yaml, 0}};
+    return foreign_entries(all).value_or("");
+  };
+  EXPECT_THAT(foreign("default", "kvCacheThreshold: 0.8\nqueueLengthThreshold: 5\n"),
+              HasSubstr("saturation analyzer"));
+  EXPECT_THAT(foreign("default", "enable_scale_to_zero: true\nretention_period: 15m\n"),
+              HasSubstr("scaleToZero"));
+  EXPECT_THAT(foreign("A100", R"({"device": "NVIDIA-A100", "cost": "40.00"})"),
+              HasSubstr("llm-d.ai/variant-cost"));
+  EXPECT_THAT(foreign("premium.yaml",
+                      "name: Premium\npriority: 1\ndata:\n  - model: m\n    slo-tpot: 24\n"),
+              HasSubstr("targetITL"));
+  EXPECT_THAT(foreign("config.yaml", "PROMETHEUS_BASE_URL: x\n"), HasSubstr("autoscaler.yaml"));
+  // A stray key among ours is a problem of its entry alone.
+  EXPECT_EQ(foreign("default", "sloMultiplier: 3\nkvCacheThreshold: 0.8\n"), "");
+  EXPECT_EQ(foreign("default", ""), "");
+  EXPECT_EQ(foreign("default", "{"), "");
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ class SettingsSource {
   virtual std::string_view origin() const = 0;
 };
 
+/// What is built in, for ever: `default: {}`.
+std::unique_ptr<SettingsSource> built_in_settings();
+
 /// A YAML file (a ConfigMap's manifest or its entries as mappings) or the folder of a mounted
 /// ConfigMap: a file for each entry, swapped as a whole by the kubelet's symbolic link `..data`.
 std::unique_ptr<SettingsSource> mounted_settings(std::string path);

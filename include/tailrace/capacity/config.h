@@ -20,6 +20,7 @@
 #include "tailrace/capacity/defaults.h"
 #include "tailrace/capacity/fleet.h"
 #include "tailrace/capacity/variant.h"
+#include "tailrace/core/yaml_tree.h"
 #include "tailrace/queueing/sizing.h"
 #include "tailrace/tune/estimator.h"
 
@@ -69,7 +70,8 @@ struct ModelSettings {
 
 struct ConfigProblem {
   std::string entry;
-  std::string message;  ///< place, value and remedy; may have several lines
+  std::string message;     ///< place, value and remedy; may have several lines
+  bool duplicate = false;  ///< right by itself, but an entry before it names the same model
 };
 
 /// One entry as its source has it; `line`, from 1, is where its text begins (0: unknown).
@@ -77,7 +79,16 @@ struct ConfigEntry {
   std::string name;
   std::string yaml;
   int line = 0;
+  std::optional<core::YamlNode> tree = {};  ///< in place of `yaml`, where the file is no ConfigMap
 };
+
+/// The entries of a manifest (kind: ConfigMap) or a plain file; none of an empty one. Errors:
+/// kInvalidArgument where the file as a whole cannot be read.
+Result<std::vector<ConfigEntry>> read_entries(std::string_view text, std::string_view origin);
+
+/// Entries that another controller's ConfigMap has, thresholds of the saturation analyzer for
+/// example: whose they are, and what to do instead. Empty: none of those known.
+std::optional<std::string> foreign_entries(std::span<const ConfigEntry> entries);
 
 /// Every key of an entry, as tables in Markdown.
 std::string config_reference();
@@ -86,10 +97,11 @@ class Config {
  public:
   /// Built-in defaults for every model: what `default: {}` says.
   static Config with_defaults();
+  /// For no model: replicas are held, and `reason` says why.
+  static Config inactive(std::string reason);
   /// Entries of a ConfigMap. Never fails: what is wrong is in problems().
   static Config of_entries(std::span<const ConfigEntry> entries, std::string_view origin);
-  /// A manifest (kind: ConfigMap) or a plain file. Errors: kInvalidArgument where the file as a
-  /// whole cannot be read.
+  /// What read_entries gives. Errors: its own, and kInvalidArgument for foreign entries.
   static Result<Config> parse(std::string_view text, std::string_view origin);
 
   /// What holds for a model. Errors: kUnavailable with the reason why its replicas are held: no
@@ -113,6 +125,7 @@ class Config {
   friend class ConfigReader;
 
   bool active_ = false;
+  std::string why_inactive_;  ///< "": there is no `default` entry
   std::optional<std::string> default_is_wrong_;
   ModelSettings defaults_;
   FleetSettings fleet_;
