@@ -10,7 +10,7 @@
 
 #include "autoscaler/kept_entries.h"
 #include "tailrace/core/text.h"
-#include "tailrace/kubernetes/config_map_data.h"
+#include "tailrace/kubernetes/config_map.h"
 
 namespace tailrace::autoscaler {
 namespace {
@@ -159,7 +159,9 @@ class WatchedSettings final : public SettingsSource {
       listed_.reset();
     };
     handlers.on_interrupted = [this](const Error& error) { trouble_ = error.message; };
-    watch_ = api.watch(kubernetes::config_map_watch_path(ns, name), std::move(handlers));
+    watch_ = api.watch(kubernetes::with_query(kubernetes::config_map_path(ns), "fieldSelector",
+                                              "metadata.name=" + name),
+                       std::move(handlers));
   }
 
   const Settings& read() override {
@@ -182,7 +184,7 @@ class WatchedSettings final : public SettingsSource {
   using Entries = std::vector<ConfigEntry>;
 
   void on_event(std::string_view type, std::string_view object) {
-    auto map = kubernetes::read_config_map_data(object);
+    auto map = kubernetes::parse_config_map(object);
     if (!map) {
       trouble_ = map.error().message;
       return;

@@ -9,7 +9,7 @@
 #include "kubernetes/support/object_api.h"
 #include "tailrace/core/text.h"
 #include "tailrace/core/yaml_tree.h"
-#include "tailrace/kubernetes/config_map_data.h"
+#include "tailrace/kubernetes/config_map.h"
 #include "tailrace/kubernetes/discovery.h"
 #include "tailrace/net/sim_network.h"
 
@@ -123,13 +123,13 @@ std::vector<Need> all_needs() {
   const auto add = [&](const std::string& method, const std::string& path, bool watch = false) {
     needs.push_back(need_of(method, path, watch));
   };
-  const auto settings = config_map_watch_path(kOwn, "wva-queueing-model-config");
+  const auto settings =
+      with_query(config_map_path(kOwn), "fieldSelector", "metadata.name=wva-queueing-model-config");
   add("GET", settings, true);
   needs.push_back(need_of("GET", settings));
-  const std::string maps = fmt::format("/api/v1/namespaces/{}/configmaps", kOwn);
-  add("GET", maps + "/tailrace-autoscaler-state");
-  add("PATCH", maps + "/tailrace-autoscaler-state");
-  add("POST", maps);
+  add("GET", config_map_path(kOwn, "tailrace-autoscaler-state"));
+  add("PATCH", config_map_path(kOwn, "tailrace-autoscaler-state"));
+  add("POST", config_map_path(kOwn));
   const std::string leases = fmt::format("/apis/coordination.k8s.io/v1/namespaces/{}/leases", kOwn);
   add("GET", leases + "/tailrace-autoscaler");
   add("PUT", leases + "/tailrace-autoscaler");
