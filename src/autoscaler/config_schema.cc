@@ -69,7 +69,16 @@ void visit_metrics_source(SchemaVisitor& v, Config& config) {
     v.field(text_field("token_env", p.token_env, "Environment variable with a bearer token."));
     v.field(text_field("token_file", p.token_file,
                        "File with the bearer token instead; read again when it changes."));
+    v.field(text_list_field("headers", p.headers,
+                            "\"Name: value\" for every request, such as X-Scope-OrgID."));
+    v.field(text_field("matchers", p.matchers,
+                       "PromQL matchers that every series must meet, such as cluster=\"eu1\"."));
     v.field(text_field("ca_file", p.ca_file, "Certificates to trust instead of the system's."));
+    v.field(text_field("client_certificate_file", p.client_certificate_file,
+                       "To show to the server; with client_key_file."));
+    v.field(text_field("client_key_file", p.client_key_file, "Its private key."));
+    v.field(flag_field("insecure_skip_verify", p.insecure_skip_verify,
+                       "Take any certificate; for experiments only."));
     v.field(duration_field("timeout", p.timeout, milliseconds(10), minutes(5),
                            "For all queries of a cycle, retries included."));
   });

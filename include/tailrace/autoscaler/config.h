@@ -28,7 +28,10 @@ enum class SourceKind { kScrape, kPrometheus };
 struct PrometheusConfig {
   net::Url url{{"127.0.0.1", 9090, false}, ""};
   std::string token_env, token_file;
-  std::string ca_file;
+  std::vector<std::string> headers;  ///< "Name: value"
+  std::string matchers;              ///< PromQL, added to every selector
+  std::string ca_file, client_certificate_file, client_key_file;
+  bool insecure_skip_verify = false;
   std::string token;  ///< read from token_env by read_secrets; a token_file is read by its user
   Duration timeout = std::chrono::seconds(10);
 };
