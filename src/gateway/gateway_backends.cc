@@ -1,5 +1,6 @@
 // Backends come, go, fall ill and recover.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "gateway/gateway_impl.h"
@@ -79,8 +80,24 @@ bool Gateway::Impl::ready() const {
 
 void Gateway::Impl::refresh_gauges() {
   const MonoTime now = loop.now();
+  struct Predicted {
+    double tokens = 0;
+    std::size_t requests = 0;
+  };
+  std::map<std::string_view, Predicted> predicted;
+  for (const auto& [id, request] : requests) {
+    if (!request->waits() || !request->predicted_tokens()) continue;
+    auto& sum = predicted[request->model()];
+    sum.tokens += *request->predicted_tokens();
+    ++sum.requests;
+  }
   for (const auto& pool : dispatcher.pools(now)) {
     auto& gauges = metrics.model(pool.model);
+    const auto& known = predicted[pool.model];
+    gauges.queue_output_tokens.set(known.requests == 0
+                                       ? 0
+                                       : known.tokens / static_cast<double>(known.requests) *
+                                             static_cast<double>(pool.waiting));
     gauges.queue_jobs.set(static_cast<double>(pool.waiting));
     gauges.queue_bytes.set(static_cast<double>(pool.queued_bytes));
     gauges.running_jobs.set(static_cast<double>(pool.running));

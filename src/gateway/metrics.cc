@@ -128,11 +128,15 @@ struct Metrics::Impl {
       return prometheus::Labels{{"model", name}, {key, value}};
     };
     ModelMetrics m;
+    bind(m.arrivals, MetricId::kArrivals, labels);
+    bind(m.queue_entries, MetricId::kQueueEntries, labels);
     bind(m.queue_jobs, MetricId::kQueueJobs, labels);
+    bind(m.queue_output_tokens, MetricId::kQueueOutputTokens, labels);
     bind(m.queue_bytes, MetricId::kQueueBytes, labels);
     bind(m.running_jobs, MetricId::kRunningJobs, labels);
     bind(m.slots, MetricId::kSlots, labels);
     bind(m.prompt_tokens, MetricId::kPromptTokens, labels);
+    bind(m.prompt_tokens_squared, MetricId::kPromptTokensSquared, labels);
     bind(m.output_tokens, MetricId::kOutputTokens, labels);
     bind(m.overdue, MetricId::kOverdue, labels);
     bind(m.requeued, MetricId::kRequeued, labels);
@@ -141,6 +145,7 @@ struct Metrics::Impl {
     bind(m.itl_seconds, MetricId::kItl, labels);
     bind(m.e2e_seconds, MetricId::kE2e, labels);
     bind(m.answer_tokens, MetricId::kAnswerTokens, labels);
+    bind(m.answer_tokens_squared, MetricId::kAnswerTokensSquared, labels);
     bind(m.log_error, MetricId::kLogError, labels);
     bind(m.scored, MetricId::kScored, labels);
     bind(m.below_p50, MetricId::kCovered, with("quantile", "0.5"));

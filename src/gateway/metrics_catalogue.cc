@@ -16,6 +16,9 @@ constexpr std::array<MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCa
     {"tailrace_connections", "gauge", "", "Open client connections."},
     {"tailrace_admin_connections", "gauge", "", "Open connections to the admin listener."},
     {"tailrace_exchanges", "gauge", "", "Requests that are not completely answered."},
+    {"tailrace_arrivals_total", "counter", "model",
+     "Requests that came for the model: those that the queue took, and those that it refused for "
+     "want of room, time or an engine."},
     {"tailrace_requests_total", "counter", "model, outcome, status_class",
      "Finished requests. outcome: completed (the engine answered, with whatever status), failed "
      "(the engine), refused (the queue), invalid (the client), cancelled (the client left), "
@@ -30,7 +33,11 @@ constexpr std::array<MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCa
      "streaming, whole_answer."},
     {"tailrace_request_bytes_total", "counter", "", "Bytes of request bodies read from clients."},
     {"tailrace_response_bytes_total", "counter", "", "Bytes of answers relayed to clients."},
+    {"tailrace_queue_entries_total", "counter", "model", "Requests that the queue took."},
     {"tailrace_queue_jobs", "gauge", "model", "Requests that wait."},
+    {"tailrace_queue_output_tokens", "gauge", "model",
+     "Tokens that waiting requests are predicted to generate: means of their laws up to their "
+     "caps. One without a prediction counts as the mean of the others; 0 where none has one."},
     {"tailrace_queue_bytes", "gauge", "model", "Bytes that waiting requests hold."},
     {"tailrace_running_jobs", "gauge", "model", "Requests that engines hold."},
     {"tailrace_slots", "gauge", "model", "Slots of usable backends."},
@@ -48,10 +55,16 @@ constexpr std::array<MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCa
      "From arrival to the answer's last byte, outcome completed."},
     {"tailrace_prompt_tokens_total", "counter", "model",
      "Prompt tokens of the requests that the queue took, estimated from their text."},
+    {"tailrace_prompt_tokens_squared_total", "counter", "model",
+     "Sum of the squares of the same prompts' lengths: with tailrace_queue_entries_total their "
+     "second moment."},
     {"tailrace_output_tokens_total", "counter", "model",
      "Output tokens of answers, whole or cut; as engines report them, else counted events."},
     {"tailrace_answer_tokens", "histogram", "model",
      "Length in tokens of single answers (n = 1), whole or cut."},
+    {"tailrace_answer_tokens_squared_total", "counter", "model",
+     "Sum of the squares of the same answers' lengths: with tailrace_answer_tokens_count their "
+     "second moment."},
     {"tailrace_usage_events_dropped_total", "counter", "",
      "Usage events that only our asking caused and that no client saw."},
     {"tailrace_predictions_total", "counter", "result",

@@ -25,6 +25,23 @@ std::string retry_after_value(std::optional<Duration> wait) {
   return std::to_string(static_cast<std::int64_t>(std::clamp(seconds, 1.0, 3600.0)));
 }
 
+/// More replicas could have taken it.
+bool is_demand(dispatch::Refusal refusal) {
+  switch (refusal) {
+    case dispatch::Refusal::kUnknownModel:  // of models that were announced only: the others count
+                                            // as "other"
+    case dispatch::Refusal::kQueueFull:
+    case dispatch::Refusal::kBytesFull:
+    case dispatch::Refusal::kDeadline:
+      return true;
+    case dispatch::Refusal::kDraining:
+    case dispatch::Refusal::kTooManySlots:
+    case dispatch::Refusal::kInvalidJob:
+      return false;
+  }
+  return false;
+}
+
 std::string_view state_name(int state) {
   constexpr std::string_view kNames[] = {"reading",    "parsing",   "waiting", "connecting",
                                          "first byte", "streaming", "ended"};
@@ -180,21 +197,33 @@ void GenerationRequest::submit(const RequestHints& hints) {
   if (hints.law) {
     record_->law = hints.law;
     record_->law_source = "given";
-    record_->law_orders = true;
+    use_law(*hints.law);
     context_.metrics.count_prediction(PredictionResult::kGiven);
   }
 
   const std::size_t bytes = body_->size() + (body_with_usage_ ? body_with_usage_->size() : 0);
   const auto submission = context_.dispatcher.submit(std::move(job), bytes, now);
+  ModelMetrics& metrics = context_.metrics.model(parsed_.model);
+  if (!submission.refusal || is_demand(*submission.refusal)) metrics.arrivals.add();
   if (submission.refusal) {
     refuse(*submission.refusal, submission.reason, submission.retry_after);
     return;
   }
-  metrics_ = &context_.metrics.model(parsed_.model);
-  metrics_->prompt_tokens.add(static_cast<double>(parsed_.prompt_tokens.count()));
+  metrics_ = &metrics;
+  const auto prompt_tokens = static_cast<double>(parsed_.prompt_tokens.count());
+  metrics.queue_entries.add();
+  metrics.prompt_tokens.add(prompt_tokens);
+  metrics.prompt_tokens_squared.add(prompt_tokens * prompt_tokens);
   wait_in_queue();
   if (!hints.law) ask_for_law();
   context_.pump();
+}
+
+/// The queue goes by it.
+void GenerationRequest::use_law(const length::LengthLaw& law) {
+  record_->law_orders = true;
+  const double cap = static_cast<double>(parsed_.cap.count());
+  predicted_tokens_ = law.capped_moments_fast(cap).mean * parsed_.slots;
 }
 
 void GenerationRequest::ask_for_law() {
@@ -217,7 +246,7 @@ void GenerationRequest::predicted(const predict::Prediction& prediction) {
     context_.metrics.count_prediction(PredictionResult::kLate);
     return;
   }
-  record_->law_orders = true;
+  use_law(prediction.law);
   context_.dispatcher.set_law(id_, prediction.law, context_.loop.now());
   context_.metrics.count_prediction(PredictionResult::kUsed);
 }
@@ -340,7 +369,9 @@ void GenerationRequest::learn(bool complete) {
   metrics.output_tokens.add(static_cast<double>(record_->output_tokens.count()));
   const auto sample = learnable_length(facts, parsed_.slots, complete);
   if (!sample) return;
-  metrics.answer_tokens.observe(static_cast<double>(sample->length.count()));
+  const auto answer_tokens = static_cast<double>(sample->length.count());
+  metrics.answer_tokens.observe(answer_tokens);
+  metrics.answer_tokens_squared.add(answer_tokens * answer_tokens);
   if (record_->law && !sample->censored && !sample->estimated) {
     const double length = std::max<double>(1, static_cast<double>(sample->length.count()));
     metrics.scored.add();

@@ -37,6 +37,11 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   /// The drain limit has passed: ends now, in whatever state.
   void shut_down();
   bool awaits_law() const { return asked_for_law_ && !record_->law; }
+  const std::string& model() const { return parsed_.model; }
+  bool waits() const { return state_ == State::kQueued; }
+  /// That it is predicted to generate, all of its answers together; empty without a law that
+  /// counts.
+  std::optional<double> predicted_tokens() const { return predicted_tokens_; }
 
  private:
   enum class State { kReading, kParsing, kQueued, kConnecting, kFirstByte, kStreaming, kEnded };
@@ -46,6 +51,7 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   void parsed(Result<ReadBody> read);
   void submit(const RequestHints& hints);
   void ask_for_law();
+  void use_law(const length::LengthLaw& law);
   void wait_in_queue();
   void waited_too_long();
   void client_gone();
@@ -90,6 +96,7 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   ParsedRequest parsed_;
   ModelMetrics* metrics_;  ///< of the model; looked up once, since streams count every event
   bool asked_for_law_ = false;
+  std::optional<double> predicted_tokens_;
   std::shared_ptr<const std::string> body_;
   std::shared_ptr<const std::string> body_with_usage_;
   MonoTime arrival_;  ///< of the whole request: when it joined the queue

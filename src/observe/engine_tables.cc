@@ -117,14 +117,12 @@ GatewayTable tailrace() {
   t.name = "tailrace gateway";
   t.model_labels = {"model"};
   t.arrivals = {{"tailrace_arrivals_total"}};
-  t.turned_away = {{"tailrace_refusals_total", {"reason", "queue_full"}},
-                   {"tailrace_refusals_total", {"reason", "bytes_full"}},
-                   {"tailrace_refusals_total", {"reason", "deadline"}}};
   t.waiting_requests = {{"tailrace_queue_jobs"}};
   t.waiting_tokens = {{"tailrace_queue_output_tokens"}};
-  t.input_tokens = {PerRequest{{"tailrace_prompt_tokens_total"}}};
+  t.input_tokens = {
+      CounterRatio{{"tailrace_prompt_tokens_total"}, {"tailrace_queue_entries_total"}}};
   t.output_tokens = {Histogram{"tailrace_answer_tokens"}};
-  t.input_squares = {{{"tailrace_prompt_tokens_squared_total"}}};
+  t.input_squares = {{{"tailrace_prompt_tokens_squared_total"}, {"tailrace_queue_entries_total"}}};
   t.output_squares = {{{"tailrace_answer_tokens_squared_total"}, {"tailrace_answer_tokens_count"}}};
   t.dispatched = {{"tailrace_backend_requests_total"}};
   t.pod_labels = {"backend"};
@@ -229,9 +227,9 @@ std::string text(const std::variant<Kinds...>& any) {
 
 template <class T>
 void row(std::string& out, std::string_view engine, std::string_view quantity,
-         const std::vector<T>& all, std::string_view joint = "; else ") {
+         const std::vector<T>& all) {
   std::string series;
-  for (const auto& one : all) series += (series.empty() ? "" : std::string(joint)) + text(one);
+  for (const auto& one : all) series += (series.empty() ? "" : "; else ") + text(one);
   out += fmt::format("| {} | {} | {} |\n", engine, quantity, series.empty() ? "–" : series);
 }
 
@@ -271,7 +269,6 @@ std::vector<std::string> series_names(std::span<const EngineKind> engines) {
   }
   for (const auto& t : gateway_tables()) {
     names(out, t.arrivals);
-    names(out, t.turned_away);
     names(out, t.waiting_requests);
     names(out, t.waiting_tokens);
     names(out, t.input_tokens);
@@ -300,7 +297,6 @@ std::string engine_tables_reference() {
   }
   for (const auto& t : gateway_tables()) {
     row(out, t.name, "arrivals", t.arrivals);
-    row(out, t.name, "turned away for want of room", t.turned_away, " + ");
     row(out, t.name, "waiting", t.waiting_requests);
     row(out, t.name, "waiting, predicted output tokens", t.waiting_tokens);
     row(out, t.name, "prompt tokens", t.input_tokens);

@@ -84,12 +84,9 @@ struct GatewayTable {
   /// That carry the model's name: the first that is there and not empty.
   std::vector<std::string_view> model_labels;
   std::vector<Counter> arrivals;
-  /// Came, and were turned away because there was no room: demand as well. All are added.
-  std::vector<Counter> turned_away;
   std::vector<Gauge> waiting_requests, waiting_tokens;
   std::vector<Mean> input_tokens, output_tokens;
-  std::vector<PerRequest> input_squares;     ///< of prompt tokens, for each arrival
-  std::vector<CounterRatio> output_squares;  ///< of answer tokens, for each answer
+  std::vector<CounterRatio> input_squares, output_squares;  ///< means of squares
   /// What was sent to each pod, which the first of `pod_labels` that is there names, with
   /// `port_label` where there is one.
   std::vector<Counter> dispatched;

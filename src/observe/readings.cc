@@ -29,7 +29,9 @@ Measured completed_and_growth(const Meter& meter, const EngineTable& table) {
   const auto growth =
       meter.growth_per_s(table.running, table.waiting, meter.resets(table.completed));
   if (!growth) return out;
-  out.value = std::max(0.0, *out.value + *growth);
+  const double arrivals = std::max(0.0, *out.value + *growth);
+  if (!std::isfinite(arrivals)) return out;
+  out.value = arrivals;
   out.metric += kGrowth;
   return out;
 }
@@ -192,25 +194,15 @@ std::vector<GatewayReading> gateway_readings(const Exporter& exporter, const Met
       r.ns = exporter.origin.ns;
       r.model = model;
       r.instance = exporter.origin.name();
-      const Measured taken = meter.rate(table.arrivals);
-      r.arrivals_per_s = taken;
-      for (const Counter& counter : table.turned_away) {
-        const auto refused = meter.rise(counter);
-        if (!r.arrivals_per_s.value || !refused) continue;
-        *r.arrivals_per_s.value += refused->per_s;
-      }
-      if (r.arrivals_per_s.value && !std::isfinite(*r.arrivals_per_s.value)) {
-        r.arrivals_per_s.value.reset();
-        r.arrivals_per_s.missing = "out of range";
-      }
+      r.arrivals_per_s = meter.rate(table.arrivals);
       r.waiting_requests = meter.newest_level(table.waiting_requests);
       r.waiting_tokens = meter.newest_level(table.waiting_tokens);
-      r.input_tokens = meter.mean(table.input_tokens, taken, {});
-      r.output_tokens = meter.mean(table.output_tokens, taken, {});
+      r.input_tokens = meter.mean(table.input_tokens, r.arrivals_per_s, {});
+      r.output_tokens = meter.mean(table.output_tokens, r.arrivals_per_s, {});
       std::vector<Mean> input(table.input_squares.begin(), table.input_squares.end());
       std::vector<Mean> output(table.output_squares.begin(), table.output_squares.end());
-      r.input_cv = variation(r.input_tokens, meter.mean(input, taken, {}));
-      r.output_cv = variation(r.output_tokens, meter.mean(output, taken, {}));
+      r.input_cv = variation(r.input_tokens, meter.mean(input, r.arrivals_per_s, {}));
+      r.output_cv = variation(r.output_tokens, meter.mean(output, r.arrivals_per_s, {}));
       out.push_back(std::move(r));
     }
   }

@@ -283,9 +283,8 @@ TEST(Gateway, SaysArrivalsBacklogAndTheSpreadOfLengths) {
   const auto model = with(gateway_labels(), "model", "llama");
   for (int i = 0; i <= 4; ++i) {
     const double t = kNow - 60 + 15 * i;
-    scrapes.add(t, "tailrace_arrivals_total", model, 100 + 30.0 * i);
-    scrapes.add(t, "tailrace_refusals_total", with(model, "reason", "queue_full"), 15.0 * i);
-    scrapes.add(t, "tailrace_refusals_total", with(model, "reason", "invalid_job"), 600.0 * i);
+    scrapes.add(t, "tailrace_arrivals_total", model, 100 + 45.0 * i);
+    scrapes.add(t, "tailrace_queue_entries_total", model, 90 + 30.0 * i);
     scrapes.add(t, "tailrace_queue_jobs", model, 10.0 * i);
     scrapes.add(t, "tailrace_queue_output_tokens", model, 5'000.0 * i);
     scrapes.add(t, "tailrace_prompt_tokens_total", model, 3'000.0 * i);            // mean 100
@@ -299,7 +298,7 @@ TEST(Gateway, SaysArrivalsBacklogAndTheSpreadOfLengths) {
   const auto& gateway = reading.gateways[0];
   EXPECT_EQ(gateway.model, "llama");
   EXPECT_EQ(gateway.freshness, Freshness::kFresh);
-  EXPECT_DOUBLE_EQ(gateway.arrivals_per_s.value.value(), 2 + 1);
+  EXPECT_DOUBLE_EQ(gateway.arrivals_per_s.value.value(), 3);
   EXPECT_DOUBLE_EQ(gateway.waiting_requests.value.value(), 40);
   EXPECT_DOUBLE_EQ(gateway.waiting_tokens.value.value(), 20'000);
   EXPECT_DOUBLE_EQ(gateway.input_tokens.value.value(), 100);

@@ -1,0 +1,104 @@
+// What an autoscaler reads of the gateway: what came, what waits, how long prompts and answers are.
+#include <gtest/gtest.h>
+
+#include "gateway/support/world.h"
+
+namespace tailrace::gateway {
+namespace {
+
+using namespace testing;
+
+class Demand : public ::testing::Test {
+ protected:
+  /// The value of a series, as /metrics says it.
+  double value(const std::string& series) {
+    const auto metrics = world.admin("GET", "/metrics");
+    world.run(milliseconds(5));
+    const auto at = metrics->body.find("\n" + series + " ");
+    if (at == std::string::npos) return -1;
+    return std::stod(metrics->body.substr(at + series.size() + 2));
+  }
+  World world;
+};
+
+TEST_F(Demand, WhatTheQueueHasNoRoomForHasArrivedAllTheSame) {
+  world.config.dispatch.queued_jobs_max = 1;
+  world.add_engine("a", 1);
+  world.start();
+  std::vector<std::shared_ptr<Reply>> replies;
+  for (int i = 0; i < 5; ++i) replies.push_back(world.chat());
+  world.run(milliseconds(5));
+  EXPECT_EQ(replies.back()->status(), 429);
+  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 5);
+  EXPECT_EQ(value("tailrace_queue_entries_total{model=\"m\"}"), 2);
+}
+
+TEST_F(Demand, WhatIsNoDemandHasNotArrived) {
+  world.add_engine("a", 1);
+  world.start();
+  const auto invalid = world.send("POST", "/v1/chat/completions", "{");
+  const auto too_large = world.chat(",\"n\":9");
+  world.run(milliseconds(5));
+  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 0);
+}
+
+// At 0 replicas nobody can take a request, and it is the reason to start one.
+TEST_F(Demand, ARequestForAModelWhoseEnginesAreGoneHasArrived) {
+  auto& engine = world.add_engine("a", 1);
+  engine.script([](EngineRequest& request) { request.whole(1); });
+  world.start();
+  const auto removed = world.admin("DELETE", "/tailrace/v1/backends/a");
+  world.run(milliseconds(5));
+  const auto reply = world.chat();
+  world.run(milliseconds(5));
+  EXPECT_EQ(reply->status(), 404);
+  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 1);
+}
+
+TEST_F(Demand, TheBacklogIsSaidInTokensThatItIsPredictedToGenerate) {
+  world.config.predict.accept_given_laws = true;
+  world.add_engine("a", 1);
+  world.start();
+  const net::Headers law{{"x-tailrace-length-law", "log-t;mu=4;sigma=0.3;nu=3.5"}};
+  const double mean = length::LengthLaw::log_t(4, 0.3)->capped_mean(100'000);
+  const auto running = world.chat(",\"max_tokens\":100000", law);
+  const auto waits = world.chat(",\"max_tokens\":100000", law);
+  world.run(milliseconds(5));
+  EXPECT_NEAR(value("tailrace_queue_output_tokens{model=\"m\"}"), mean, 0.01);
+  const auto two = world.chat(",\"max_tokens\":100000", law);
+  const auto unpredicted = world.chat();
+  world.run(milliseconds(5));
+  EXPECT_NEAR(value("tailrace_queue_output_tokens{model=\"m\"}"), 3 * mean, 0.03) << "3 wait";
+}
+
+TEST_F(Demand, ACapCutsWhatWaitingRequestsArePredictedToGenerate) {
+  world.config.predict.accept_given_laws = true;
+  world.add_engine("a", 1);
+  world.start();
+  const net::Headers law{{"x-tailrace-length-law", "log-t;mu=4;sigma=0.3;nu=3.5"}};
+  const auto running = world.chat("", law);
+  const auto waits = world.chat(",\"max_tokens\":10", law);
+  world.run(milliseconds(5));
+  const double tokens = value("tailrace_queue_output_tokens{model=\"m\"}");
+  EXPECT_NEAR(tokens, length::LengthLaw::log_t(4, 0.3)->capped_mean(10), 0.01);
+}
+
+TEST_F(Demand, SecondMomentsOfLengthsAreSumsOfSquares) {
+  auto& engine = world.add_engine("a");
+  int length = 0;
+  engine.script([&](EngineRequest& request) { request.whole(length += 3); });
+  world.start();
+  for (int i = 0; i < 3; ++i) {
+    const auto reply = world.chat();
+    world.run(milliseconds(5));
+  }
+  EXPECT_EQ(value("tailrace_answer_tokens_count{model=\"m\"}"), 3);
+  EXPECT_EQ(value("tailrace_answer_tokens_sum{model=\"m\"}"), 3 + 6 + 9);
+  EXPECT_EQ(value("tailrace_answer_tokens_squared_total{model=\"m\"}"), 9 + 36 + 81);
+  const double prompt = value("tailrace_prompt_tokens_total{model=\"m\"}") / 3;
+  EXPECT_GT(prompt, 0);
+  EXPECT_DOUBLE_EQ(value("tailrace_prompt_tokens_squared_total{model=\"m\"}"), 3 * prompt * prompt);
+}
+
+}  // namespace
+}  // namespace tailrace::gateway
