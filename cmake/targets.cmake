@@ -107,7 +107,7 @@ function(tailrace_tests)
   endforeach()
   # tests/issues/*_test.cc → issues_test: one test for each public report, over all modules at once.
   file(GLOB issues CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/issues/*_test.cc)
-  tailrace_test_program(simulate issues_test unit "${issues}" "")
+  tailrace_test_program(simulate issues_test unit "${issues}" "${CMAKE_SOURCE_DIR}/tests/observe/support/scrapes.cc")
   target_link_libraries(issues_test PRIVATE tailrace::emulator tailrace::loadgen tailrace::capacity tailrace::autoscaler)
   # tests/accuracy/*_test.cc → accuracy_test: short runs of experiments/capacity, which joins modules that
   # may not include one another.
