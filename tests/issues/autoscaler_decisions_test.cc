@@ -380,13 +380,6 @@ TEST(TemporalWorkerController439, AWriteOfAFormerOwnerAtZeroIsVoid) {
   EXPECT_EQ(late.action, Action::kHold);
 }
 
-// Pods that were terminating, or surged in a rollout, counted as replicas.
-TEST(Kubernetes138505, ReplicasThatLeaveAreNoSupply) {
-  // Four serve and four leave: what is there is four, and four are needed.
-  const auto m = model("m", 38, {variant("v", 10, 10, 4)});
-  EXPECT_EQ(optimized(m).at("v"), 4);
-}
-
 // The preferred accelerator was full, and nothing grew on the other.
 TEST(LlmdAutoscaling1331, WhatDoesNotFitOnThePreferredAcceleratorGoesToTheNext) {
   auto preferred = variant("preferred", 5, 10, 1), other = variant("other", 20, 10, 1);

@@ -47,7 +47,7 @@ TEST(Aibrix852, ACounterIsReadAsARateAndNeverAsItsValue) {
 }
 
 // An empty answer to a query was 0: production was scaled to its minimum at peak.
-TEST(Keda3065Signals, AnEmptyAnswerLeavesEverythingUnknown) {
+TEST(Keda3065, AnEmptyAnswerLeavesEverythingUnknown) {
   Observer observer({});
   const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
   const auto reading = observer.read(kNow, Fetched{}, expected);
@@ -79,7 +79,7 @@ TEST(LlmdAutoscaling385, AValueCarriesItsAgeAndEndsWhenItIsTooOld) {
 
 // The model's name in metrics was another than in the configuration: everything looked healthy and
 // nothing scaled.
-TEST(Llmd2310Signals, AnotherNameOfTheModelIsSaidWithBothNames) {
+TEST(Llmd2310, AnotherNameOfTheModelIsSaidWithBothNames) {
   Scrapes scrapes;
   add_pod(scrapes, pod_labels("llm", "llama-0", "llama-served"));
   auto expected = std::vector{variant("llm", "llama", "meta/llama", {"llama-0"})};
