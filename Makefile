@@ -9,6 +9,7 @@
 #   make tie        TIE's evaluation in simulation: each published cell beside ours (about 90 s of CPU on one core)
 #   make beyond     what gittins gains over TIE, and where it does not (about 90 s of CPU on one core)
 #   make accuracy what the capacity analyzer gets right and wrong, into docs/capacity-accuracy.md
+#   make test-kubernetes  the autoscaler's Kubernetes side against a real kube-apiserver (the first time 6 minutes of CPU to build it)
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
@@ -23,7 +24,7 @@ CONFORMANCE_RUNS ?= 1000000
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := build
-.PHONY: build test demo bench conformance gain tie beyond accuracy lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
+.PHONY: build test test-kubernetes demo bench conformance gain tie beyond accuracy lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
 
 setup-core:
 	@tools/setup core
@@ -45,6 +46,11 @@ e2e: build setup-python setup-node
 	@TAILRACE_BIN=$(CURDIR)/build/tailrace .venv/bin/python -m pytest -q tests/e2e
 
 test: unit e2e
+
+test-kubernetes: build setup-python
+	@tools/setup kubernetes
+	@ninja -C build -j $(JOBS) kubernetes_real_test
+	@tests/kubernetes/real/run build
 
 demo: build
 	@tools/demo

@@ -199,3 +199,12 @@ function(tailrace_capacity_accuracy)
   target_compile_definitions(capacity_accuracy PRIVATE TAILRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(capacity_accuracy PRIVATE tailrace::simulate tailrace::capacity CLI11::CLI11)
 endfunction()
+
+# tests/kubernetes/real/*.cc → build/bin/kubernetes_real_test: needs a running kube-apiserver, so it is
+# built and run by `make test-kubernetes` only.
+function(tailrace_kubernetes_real)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/kubernetes/real/*.cc)
+  add_executable(kubernetes_real_test EXCLUDE_FROM_ALL ${sources} ${CMAKE_SOURCE_DIR}/tests/kubernetes/support/scenario.cc)
+  target_include_directories(kubernetes_real_test PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(kubernetes_real_test PRIVATE tailrace::kubernetes Boost::json simdjson::simdjson GTest::gtest GTest::gmock GTest::gtest_main)
+endfunction()

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "kubernetes/documents.h"
-#include "tailrace/core/check.h"
 
 namespace tailrace::kubernetes {
 namespace {
@@ -62,7 +61,17 @@ std::string changed_lease(std::string_view document, const LeaseClaim& claim) {
   options.max_depth = 256;  // more than parse_lease() lets through
   json::value lease =
       json::parse(json::string_view(document.data(), document.size()), ec, {}, options);
-  TAILRACE_CHECK(!ec && lease.is_object());
+  // Two parsers need not agree on every strange document: what only the other one read is left out,
+  // and the version that was looked at is the one that counts.
+  if (ec || !lease.is_object()) {
+    lease = json::object{{"apiVersion", "coordination.k8s.io/v1"}, {"kind", "Lease"}};
+  }
+  lease.get_object()["kind"] = "Lease";
+  json::value& metadata = lease.get_object()["metadata"];
+  if (!metadata.is_object()) metadata = json::object{};
+  if (const auto read = parse_lease(document)) {
+    metadata.get_object()["resourceVersion"] = read->resource_version;
+  }
   json::value& spec = lease.get_object()["spec"];
   if (!spec.is_object()) spec = json::object{};
   const json::value claimed = spec_of(claim);

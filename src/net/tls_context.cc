@@ -79,7 +79,7 @@ Result<void> load_client_certificate(asio::ssl::context& ssl, const Pem& certifi
 }
 
 Result<void> load(asio::ssl::context& ssl, const TlsOptions& options) {
-  const auto authorities = load_authorities(ssl, {"ca", options.ca_file, options.ca_pem});
+  auto authorities = load_authorities(ssl, {"ca", options.ca_file, options.ca_pem});
   if (!authorities) return authorities;
   SSL_CTX_set_min_proto_version(ssl.native_handle(), TLS1_2_VERSION);
   SSL_CTX_set_verify(ssl.native_handle(),

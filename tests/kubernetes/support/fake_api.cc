@@ -79,6 +79,27 @@ bool selected(const json::object& object, const std::string& selector) {
   return true;
 }
 
+std::optional<json::object> body_of(const SeenRequest& request) {
+  json::error_code ec;
+  const json::value parsed = json::parse(request.body, ec);
+  if (ec || !parsed.is_object()) return std::nullopt;
+  return parsed.get_object();
+}
+
+const std::string& not_json() {
+  static const std::string kDocument =
+      status_document(400, "BadRequest", "the object provided is unrecognized");
+  return kDocument;
+}
+
+std::string conflict(const std::string& plural, const std::string& name) {
+  return status_document(409, "Conflict",
+                         fmt::format("Operation cannot be fulfilled on {} \"{}\": the object has "
+                                     "been modified; please apply your changes to the latest "
+                                     "version and try again",
+                                     plural, name));
+}
+
 }  // namespace
 
 /// "/apis/apps/v1/namespaces/llm/deployments/a/scale?x=y", taken apart.
@@ -250,10 +271,14 @@ void FakeApi::serve(const std::shared_ptr<net::Exchange>& exchange, const SeenRe
 
 FakeApi::Answer FakeApi::carry_out(const SeenRequest& request) {
   const Target target(request.target);
+  if (unserved.contains(target.group_path)) return {404, "404 page not found\n"};
   if (request.method == "GET" && target.name.empty()) return list(target);
   if (request.method == "POST") return create(target, request);
   const std::string path = target.object_path(target.name);
   if (!objects_.contains(path)) {
+    const auto object = request.method == "PUT" ? body_of(request) : std::nullopt;
+    if (object && !version_of(*object).empty())
+      return {409, conflict(target.plural(), target.name)};
     return {404, status_document(404, "NotFound",
                                  fmt::format("{} \"{}\" not found", target.plural(), target.name))};
   }
@@ -300,31 +325,6 @@ FakeApi::Answer FakeApi::list(const Target& target) {
                                             {"metadata", std::move(metadata)},
                                             {"items", std::move(items)}})};
 }
-
-namespace {
-
-std::optional<json::object> body_of(const SeenRequest& request) {
-  json::error_code ec;
-  const json::value parsed = json::parse(request.body, ec);
-  if (ec || !parsed.is_object()) return std::nullopt;
-  return parsed.get_object();
-}
-
-const std::string& not_json() {
-  static const std::string kDocument =
-      status_document(400, "BadRequest", "the object provided is unrecognized");
-  return kDocument;
-}
-
-std::string conflict(const std::string& plural, const std::string& name) {
-  return status_document(409, "Conflict",
-                         fmt::format("Operation cannot be fulfilled on {} \"{}\": the object has "
-                                     "been modified; please apply your changes to the latest "
-                                     "version and try again",
-                                     plural, name));
-}
-
-}  // namespace
 
 FakeApi::Answer FakeApi::create(const Target& target, const SeenRequest& request) {
   const auto object = body_of(request);
@@ -388,6 +388,18 @@ FakeApi::Answer FakeApi::scale_of(const Target& target) {
     return core::parse_int(text_at(object, pointer)).value_or(0);
   };
   json::object spec, status{{"replicas", number("/status/replicas")}};
+  if (const auto* const asked = object.if_contains("spec")) {
+    json::error_code ec;
+    const json::value* const labels = asked->find_pointer("/selector/matchLabels", ec);
+    std::string terms;
+    if (labels != nullptr) {
+      for (const auto& [key, value] : labels->as_object()) {
+        terms += fmt::format("{}{}={}", terms.empty() ? "" : ",",
+                             std::string_view(key.data(), key.size()), value.as_string().c_str());
+      }
+      status["selector"] = terms;
+    }
+  }
   if (const auto replicas = number("/spec/replicas"); replicas != 0) spec["replicas"] = replicas;
   return {200, json::serialize(
                    json::object{{"kind", "Scale"},

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,7 @@ class FakeApi {
 
   std::function<std::optional<Fault>(const SeenRequest&)> fault;
   std::vector<SeenRequest> seen;
+  std::set<std::string> unserved;  ///< groups that nobody has installed: "/apis/keda.sh/v1alpha1"
   int count(std::string_view method, std::string_view part) const;
 
  private:
