@@ -15,6 +15,8 @@ namespace tailrace::queueing {
 /// Those that are wanted; the others stay 0.
 struct WhichPercentiles {
   bool p50 = true, p90 = true, p95 = true, p99 = true;
+  bool first = true;  ///< of TTFT and the time in the system, which costs most
+  bool gaps = true;   ///< of ITL
 };
 
 class UniformMixture {

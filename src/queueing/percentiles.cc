@@ -478,16 +478,17 @@ Percentiles length_percentiles(double cv) {
 
 void add_percentiles(const LatencyLaw& law, const WhichPercentiles& which, Latency& out) {
   const Shape shape(law);
-  UniformMixture first;
-  FirstToken(law, shape, first).run();
-  const Percentiles ttft = first.percentiles(out.ttft_ms.value_or(0), 0, which);
-  out.ttft_percentiles_ms = ttft;
-  if (law.decodes > 0) {
+  if (law.decodes > 0 && which.gaps) {
     UniformMixture gaps;
     add_gaps(law, shape, gaps);
     out.itl_percentiles_ms =
         gaps.percentiles(out.itl_ms.value_or(0), law.alpha + law.decode, which);
   }
+  if (!which.first) return;
+  UniformMixture first;
+  FirstToken(law, shape, first).run();
+  const Percentiles ttft = first.percentiles(out.ttft_ms.value_or(0), 0, which);
+  out.ttft_percentiles_ms = ttft;
   // Decoding takes a random number of gaps, whose mean differs between requests: deviations from
   // the median, in logarithms, add up as independent ones do.
   const double decoding = out.e2e_ms.value_or(0) - out.ttft_ms.value_or(0);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kRelativeTolerance = 1e-10;
 /// Of the target: percentiles are no better known than that.
-constexpr double kPercentileTolerance = 1e-4;
+constexpr double kPercentileTolerance = 5e-4;
 constexpr int kPercentileStepsMax = 60;
 /// Of a root search: TOMS 748 takes about ten, and never more than bisection three times over.
 constexpr std::uintmax_t kStepsMax = 200;
@@ -94,13 +94,35 @@ Latency RateSearch::at(double rate) {
 }
 
 double RateSearch::value(double rate, SizingLimit limit) {
-  for (const Point& point : points_) {
-    if (point.rate == rate) return value_of(point.latency, limit, statistic_);
+  const auto at = std::find_if(points_.begin(), points_.end(),
+                               [&](const Point& point) { return point.rate == rate; });
+  if (at != points_.end() && knows(at->latency, limit)) {
+    return value_of(at->latency, limit, statistic_);
   }
   workload_.rate_per_s = rate;
-  points_.push_back({rate, means_ ? corrected(model_, workload_, detail_, which_)
-                                  : latency_unchecked(model_, workload_, detail_)});
-  return value_of(points_.back().latency, limit, statistic_);
+  if (!means_) {
+    points_.push_back({rate, latency_unchecked(model_, workload_, detail_)});
+    return value_of(points_.back().latency, limit, statistic_);
+  }
+  WhichPercentiles which = which_;
+  which.gaps = limit == SizingLimit::kItl;
+  which.first = !which.gaps;
+  const Latency latency = corrected(model_, workload_, detail_, which);
+  if (at == points_.end()) {
+    points_.push_back({rate, latency});
+  } else if (which.gaps) {
+    at->latency.itl_percentiles_ms = latency.itl_percentiles_ms;
+  } else {
+    at->latency.ttft_percentiles_ms = latency.ttft_percentiles_ms;
+    at->latency.e2e_percentiles_ms = latency.e2e_percentiles_ms;
+  }
+  return value_of(latency, limit, statistic_);
+}
+
+bool RateSearch::knows(const Latency& at, SizingLimit limit) const {
+  if (!means_) return true;
+  return limit == SizingLimit::kItl ? at.itl_percentiles_ms.has_value()
+                                    : at.ttft_percentiles_ms.has_value();
 }
 
 std::optional<double> RateSearch::largest(const Target& target) {
@@ -116,7 +138,7 @@ std::optional<double> RateSearch::largest(const Target& target) {
 double RateSearch::largest_below(double missed, const Target& target) {
   double good = low_, bad = missed;
   for (const Point& point : points_) {
-    if (point.rate >= missed) continue;
+    if (point.rate >= missed || !knows(point.latency, target.limit)) continue;
     if (value_of(point.latency, target.limit, statistic_) <= target.ms) {
       good = std::max(good, point.rate);
     } else {

@@ -30,7 +30,7 @@ class RateSearch {
   double value(double rate, SizingLimit limit);
 
   /// The largest rate from low() to high() at which the target holds, to ten digits (percentiles:
-  /// where it is met to 1e-4); empty where none does. Latencies grow with the rate.
+  /// where it is met to 5e-4); empty where none does. Latencies grow with the rate.
   std::optional<double> largest(const Target& target);
 
   /// The same below a rate at which the target is missed; low() where nothing better is found.
@@ -39,9 +39,10 @@ class RateSearch {
  private:
   struct Point {
     double rate;
-    Latency latency;  ///< of percentiles, the statistic's only
+    Latency latency;  ///< of percentiles, the statistic's only, and where a target asked for them
   };
 
+  bool knows(const Latency& at, SizingLimit limit) const;
   double root(const Target& target, double good, double bad);
   double percentile_root(const Target& target, double good, double bad);
 
