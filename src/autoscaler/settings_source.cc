@@ -150,10 +150,13 @@ class WatchedSettings final : public SettingsSource {
     };
     handlers.on_restart = [this] {
       listing_ = true;
+      unreadable_ = false;
       listed_.reset();
     };
     handlers.on_synced = [this] {
       listing_ = false;
+      // One that cannot be read is not one that is gone.
+      if (unreadable_) return;
       trouble_.clear();
       set(std::move(listed_));
       listed_.reset();
@@ -187,6 +190,7 @@ class WatchedSettings final : public SettingsSource {
     auto map = kubernetes::parse_config_map(object);
     if (!map) {
       trouble_ = map.error().message;
+      unreadable_ = true;
       return;
     }
     if (map->name != name_) return;
@@ -220,10 +224,11 @@ class WatchedSettings final : public SettingsSource {
 
   std::string name_;
   KeptEntries kept_;
-  bool known_ = false;    ///< a list has come
-  bool news_ = false;     ///< since the last reading
-  bool listing_ = false;  ///< between on_restart and on_synced
-  bool told_ = false;     ///< that the watch is in trouble
+  bool known_ = false;       ///< a list has come
+  bool news_ = false;        ///< since the last reading
+  bool listing_ = false;     ///< between on_restart and on_synced
+  bool unreadable_ = false;  ///< an object of the list under way
+  bool told_ = false;        ///< that the watch is in trouble
   std::string trouble_;
   std::optional<Entries> entries_, listed_;  ///< empty: there is no such ConfigMap
   std::unique_ptr<kubernetes::ApiCall> watch_;

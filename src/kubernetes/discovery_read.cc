@@ -161,7 +161,7 @@ std::string selector_of(Element root) {
     selector += part;
   };
   for (const auto& [key, value] : fields::texts_at(root, {"spec", "selector", "matchLabels"})) {
-    add(key + "=" + value);
+    add(fmt::format("{}={}", key, value));
   }
   const auto expressions = fields::list_at(root, {"spec", "selector", "matchExpressions"});
   if (!expressions) return selector;

@@ -75,9 +75,6 @@ class ScriptReader {
       case ';':
       case '|':
       case '&':
-        end_command();
-        ++place_;
-        return;
       case '(':
       case ')':
         end_command();

@@ -255,8 +255,9 @@ class WatchedTest : public ::testing::Test {
   WatchedTest() : source(watched_settings(api, "wva", "config")) {}
 
   static std::string map(const std::string& data, const std::string& name = "config") {
-    return fmt::format(R"j({{"metadata":{{"namespace":"wva","name":"{}"}},"data":{{{}}}}})j", name,
-                       data);
+    return fmt::format(R"j({{"metadata":{{"namespace":"wva","name":"{}","resourceVersion":"7"}},
+                               "data":{{{}}}}})j",
+                       name, data);
   }
   void list(const std::optional<std::string>& object) {
     api.watch_handlers.on_restart();
@@ -330,6 +331,17 @@ TEST_F(WatchedTest, AnEditJustBeforeAnInterruptionIsAChange) {
   api.watch_handlers.on_interrupted({ErrorCode::kUnavailable, "gone"});
   EXPECT_TRUE(source->read().changed);
   EXPECT_EQ(ttft(source->read()), 800);
+}
+
+TEST_F(WatchedTest, AMapThatCannotBeReadIsNotOneThatIsGone) {
+  list(map(kData));
+  (void)source->read();
+  list("{");
+  EXPECT_EQ(ttft(source->read()), 800);
+  EXPECT_THAT(source->read().condition, HasSubstr("cannot be watched"));
+  list(map(R"j("default":"targetTTFT: 1\ntargetITL: 2")j"));
+  EXPECT_EQ(ttft(source->read()), 1);
+  EXPECT_THAT(source->read().condition, IsEmpty());
 }
 
 TEST_F(WatchedTest, OtherMapsAreNotItsOwn) {

@@ -24,8 +24,8 @@ struct Need {
 };
 
 Need need_of(const std::string& method, const std::string& request, bool watch = false) {
-  const std::string path = request.substr(0, request.find('?'));
-  const auto parts = core::split(path.substr(1), '/');
+  const std::string path = request.substr(1, request.find('?') - 1);
+  const auto parts = core::split(path, '/');
   const bool core_group = parts[0] == "api";
   std::size_t at = core_group ? 2 : 3;
   Need need;
