@@ -1,5 +1,7 @@
 #include "simulate/arrivals.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -13,6 +15,44 @@ constexpr double kRateMin = 1e-6, kRateMax = 1e6;
 constexpr double kSecondsMin = 1e-3, kSecondsMax = 1e9;
 // A process that jumps far more often than requests come is a Poisson process, slowly made.
 constexpr double kStepsPerArrivalMax = 1000;
+constexpr double kNeverSeconds = 9.1e9;  // after the last time at which a request may come
+constexpr double kProfileRateMax = 1e5;
+
+double rate_at(const std::vector<RatePoint>& profile, std::size_t point, double at_s) {
+  const RatePoint& from = profile[point];
+  if (point + 1 == profile.size()) return from.rate;
+  const RatePoint& to = profile[point + 1];
+  return from.rate + (to.rate - from.rate) * (at_s - from.at_s) / (to.at_s - from.at_s);
+}
+
+double mean_of(const std::vector<RatePoint>& profile) {
+  if (profile.empty()) return 0;
+  double requests = 0;
+  for (std::size_t i = 1; i < profile.size(); ++i) {
+    requests +=
+        (profile[i].rate + profile[i - 1].rate) / 2 * (profile[i].at_s - profile[i - 1].at_s);
+  }
+  const double length_s = profile.back().at_s;
+  return length_s > 0 ? requests / length_s : profile.back().rate;
+}
+
+Result<void> check_profile(const ArrivalSpec& spec) {
+  const FieldCheck in("arrivals");
+  if (spec.profile.empty()) return in.missing("profile", "from which rate on requests come");
+  for (std::size_t i = 0; i < spec.profile.size(); ++i) {
+    const RatePoint& point = spec.profile[i];
+    const double least_s = i == 0 ? 0 : spec.profile[i - 1].at_s;
+    if (!in_range(point.at_s, least_s, i == 0 ? 0 : kSecondsMax)) {
+      return in.bad(fmt::format("profile[{}].at_s", i), point.at_s,
+                    "0 for the first, then seconds that never fall, at most 1e9");
+    }
+    if (!in_range(point.rate, 0, kProfileRateMax)) {
+      return in.bad(fmt::format("profile[{}].rate", i), point.rate,
+                    "requests per second, 0 to 1e5");
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -26,6 +66,8 @@ double mean_rate(const ArrivalSpec& spec) {
       return spec.rate * (1 + (spec.high - 1) * spec.spike_s / spec.period_s);
     case Kind::kAtOnce:
       return std::numeric_limits<double>::infinity();
+    case Kind::kProfile:
+      return mean_of(spec.profile);
     case Kind::kPoisson:
     case Kind::kGamma:
     case Kind::kSinusoid:
@@ -56,6 +98,7 @@ Result<void> check(const ArrivalSpec& spec) {
   if (!spec.duration_s && !spec.count) {
     return in.missing("duration_s", "for how long requests come, or count, how many");
   }
+  if (spec.kind == Kind::kProfile) return check_profile(spec);
   if (!in_range(spec.rate, kRateMin, kRateMax)) {
     return in.bad("rate", spec.rate, "requests per second, 1e-6 to 1e6");
   }
@@ -121,6 +164,8 @@ double ArrivalProcess::next_s() {
     case Kind::kMarkov:
     case Kind::kSpikes:
       return now_s_ = next_stepwise();
+    case Kind::kProfile:
+      return now_s_ = next_of_profile();
     case Kind::kAtOnce:
       break;
   }
@@ -160,6 +205,28 @@ double ArrivalProcess::next_stepwise() {
     left -= step;
     at_s = until_s_;
     next_step();
+  }
+}
+
+double ArrivalProcess::next_of_profile() {
+  // As next_stepwise(); along a slope the integral is a quadratic in the time that passes.
+  double left = rng_.exponential();
+  double at_s = now_s_;
+  const auto& points = spec_.profile;
+  for (;;) {
+    while (point_ + 1 < points.size() && points[point_ + 1].at_s <= at_s) ++point_;
+    const double rate = rate_at(points, point_, at_s);
+    if (point_ + 1 == points.size()) return rate > 0 ? at_s + left / rate : kNeverSeconds;
+    const RatePoint& to = points[point_ + 1];
+    const double length_s = to.at_s - at_s;
+    const double requests = (rate + to.rate) / 2 * length_s;
+    if (left < requests) {
+      const double slope = (to.rate - rate) / length_s;
+      const double root = std::sqrt(std::max(0.0, rate * rate + 2 * slope * left));
+      return std::min(to.at_s, at_s + 2 * left / (rate + root));
+    }
+    left -= requests;
+    at_s = to.at_s;
   }
 }
 

@@ -27,6 +27,7 @@ class ArrivalProcess {
   double next_gamma();
   double next_sinusoid();
   double next_stepwise();
+  double next_of_profile();
   void next_step();
 
   ArrivalSpec spec_;
@@ -38,6 +39,7 @@ class ArrivalProcess {
   bool high_ = false;
   double until_s_ = 0;
   double period_begins_s_ = 0;
+  std::size_t point_ = 0;  // kProfile: the last at or before now_s_
 };
 
 }  // namespace tailrace::simulate

@@ -50,6 +50,11 @@ class Workload {
   virtual std::uint64_t cut_sessions() const { return 0; }
 };
 
+/// A rate from this time on, on a straight line to the next point; the last one stays.
+struct RatePoint {
+  double at_s = 0, rate = 0;
+};
+
 struct ArrivalSpec {
   enum class Kind {
     kPoisson,
@@ -58,6 +63,7 @@ struct ArrivalSpec {
     kSinusoid,  ///< Poisson of rate · (1 + amplitude · sin(2π t / period))
     kSpikes,    ///< Poisson; in the last `spike` of every `period` the rate is rate · high
     kAtOnce,    ///< all at time 0
+    kProfile,   ///< Poisson whose rate follows `profile`; not in files
   };
   Kind kind = Kind::kPoisson;
   double rate = 1;  ///< requests per second, > 0; for kMarkov and kSpikes the low one
@@ -67,12 +73,14 @@ struct ArrivalSpec {
   double period_s = 60;
   double spike_s = 5;
   double low_sojourn_s = 60, high_sojourn_s = 10;
+  /// Of kProfile: by rising time, from 0; two points at one time are a step.
+  std::vector<RatePoint> profile;
   // Whichever comes first ends the stream, a trace's too; without a trace one must be given.
   std::optional<double> duration_s;
   std::optional<std::uint64_t> count;
 };
 
-/// Arrivals per second in the long run; infinite for kAtOnce.
+/// Arrivals per second in the long run; infinite for kAtOnce; of kProfile the mean to its end.
 double mean_rate(const ArrivalSpec& spec);
 
 /// kLogT, hierarchical: mu ~ N(mu_mean, mu_sd) per prompt; sigma log-normal with median
