@@ -126,6 +126,8 @@ GatewaySum gateways_of(const observe::Reading& reading, const std::string& ns,
     backlog.requests = kind.requests.value_or(0);
     backlog.output_tokens = kind.tokens;
     backlog.arrivals_per_s = kind.arrivals;
+    backlog.arrivals_window_s = reading.window_s;
+    backlog.one_queue = kind.requests.has_value();
     const bool more =
         !out.backlog || backlog.requests > out.backlog->requests ||
         (backlog.requests == out.backlog->requests &&

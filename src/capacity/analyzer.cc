@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "capacity/counts.h"
 #include "tailrace/capacity/enforcer.h"
 
 namespace tailrace::capacity {
@@ -15,6 +16,10 @@ constexpr double kReplicasMax = 1e9;
 /// A waiting request counts as at most so many of usual length, and as no less than so small a part
 /// of one: predictions may be off, and not without end.
 constexpr double kBacklogFactorMax = 10;
+/// Replicas that one queue feeds evenly.
+constexpr std::int64_t kPoolMax = 64;
+/// Standard deviations above the mean of a prompt that P99 may meet.
+constexpr double kLongPrompt = 3;
 
 double replicas(std::int64_t n) {
   return std::clamp(static_cast<double>(n), 0.0, kReplicasMax);
@@ -118,7 +123,55 @@ class VariantAnalysis {
       return;
     }
     out_.sizing = std::move(*sizing);
-    assemble(capacity);
+    share_queue(model);
+    assemble(out_.sizing->throughput_per_s);
+  }
+
+  /// Where requests wait in one queue before all replicas, whoever waits takes the first place that
+  /// becomes free in any of them: n replicas carry more than n times one of them. What they carry
+  /// together is what one with n times the places, and iterations that n times the tokens fill,
+  /// carries; its own prompt a request computes in one of the n all the same.
+  void share_queue(const queueing::ServiceModel& alone) {
+    const std::int64_t n = behind_one_queue();
+    queueing::Sizing& sizing = *out_.sizing;
+    if (n < 2 || sizing.limit != queueing::SizingLimit::kTtft) return;
+    const double many = replicas(n);
+    queueing::ServiceModel pool = alone;
+    pool.iteration.beta_ms /= many;
+    pool.iteration.gamma_ms /= many;
+    pool.iteration.per_request_ms /= many;
+    pool.iteration.knee_tokens *= many;
+    pool.limits.max_num_seqs *= n;
+    pool.limits.max_batched_tokens *= n;
+    pool.limits.kv_tokens *= n;
+    auto wanted = targets();
+    const queueing::Workload& w = *out_.workload;
+    const double long_prompt = w.input_mean * (1 + kLongPrompt * w.input_cv());
+    wanted.ttft_ms -= (alone.iteration.beta_ms - pool.iteration.beta_ms) * long_prompt;
+    if (!(wanted.ttft_ms > 0)) return;
+    const auto together = queueing::size(pool, w, wanted);
+    if (!together || !together->reachable) return;
+    // Times between tokens are those of each replica.
+    double rate = together->rate_per_s / many;
+    if (sizing.itl_rate_per_s) rate = std::min(rate, *sizing.itl_rate_per_s);
+    if (sizing.e2e_rate_per_s) rate = std::min(rate, *sizing.e2e_rate_per_s);
+    if (!(rate > sizing.rate_per_s) || !std::isfinite(rate)) return;
+    sizing.reason = fmt::format(
+        "{:.6g} requests/s each where {} share one queue, as they do before the gateway; alone {}",
+        rate, n, sizing.reason);
+    sizing.rate_per_s = sizing.throughput_per_s = rate;
+  }
+
+  /// Replicas that requests at the gateway wait for together; one fewer than there are, so that the
+  /// last one that goes takes nothing from the others' capacity. 1 where there is no such queue.
+  std::int64_t behind_one_queue() const {
+    if (published() || settings_.latency_model != queueing::Mode::kCorrected) return 1;
+    if (!model_.gateway || !model_.gateway->one_queue) return 1;
+    std::int64_t n = 0;
+    for (const auto& variant : model_.variants) {
+      if (variant.variant->role == out_.role) n = add_counts(n, variant.variant->current);
+    }
+    return std::clamp<std::int64_t>(n - 1, 1, kPoolMax);
   }
 
   /// What each role can be blamed for.
@@ -217,6 +270,15 @@ double kept_from(const ModelReading& reading, const ModelAnalysis& out, double r
   return std::max(0.0, arrivals - reached_per_s);
 }
 
+/// What will arrive before any queue, in the place of what replicas were given: of it the part that
+/// goes to variants which are understood.
+double foreseen(const ModelReading& reading, const Sums& sums) {
+  double all = 0;
+  for (const auto& variant : reading.variants) all += variant.summary.rate_per_s;
+  const double share = all > 0 ? std::min(1.0, sums.arriving / all) : 1;
+  return share * reading.forecast->demand;
+}
+
 void sum_up(ModelAnalysis& out, const ModelReading& reading, const ModelSettings& settings) {
   Sums all;
   std::map<Role, Sums> by_role;
@@ -229,7 +291,8 @@ void sum_up(ModelAnalysis& out, const ModelReading& reading, const ModelSettings
   out.notes = doubts(reading, out);
   const auto need = [&](Sums sums) {
     sums.backlog += queued;
-    sums.arriving += kept_from(reading, out, sums.arriving);
+    sums.arriving = reading.forecast ? foreseen(reading, sums)
+                                     : sums.arriving + kept_from(reading, out, sums.arriving);
     auto n = need_between_thresholds(sums.demand(), sums.supply, sums.anticipated,
                                      settings.scale_up_threshold, settings.scale_down_threshold);
     if (!out.notes.empty()) n.spare_per_s = 0;
@@ -301,6 +364,7 @@ ModelAnalysis analyze(const ModelReading& reading, const ModelSettings& settings
   out.key = reading.key;
   out.priority = reading.priority;
   out.slo = slo;
+  out.forecast = reading.forecast;
   out.variants.reserve(reading.variants.size());
   for (const auto& variant : reading.variants) {
     out.variants.push_back(VariantAnalysis(variant, reading, settings, slo).run());

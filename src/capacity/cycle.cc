@@ -16,13 +16,17 @@ namespace {
 
 /// A model that is not collected for longer starts again.
 constexpr double kModelMemorySeconds = 86'400;
+/// Replicas' own rates over the gateway's: beyond it some traffic does not pass the gateway.
+constexpr double kOtherWaysIn = 1.5;
 
 /// What is remembered of a model.
 struct ModelMemory {
   SloFreeze freeze;
   std::optional<SloTarget> slo;                ///< the last that traffic gave
   std::optional<queueing::Workload> workload;  ///< the same
-  std::optional<double> idle_since_s;          ///< without a gap; empty: it is not known to be idle
+  DemandHistory arrivals;
+  bool one_queue = false;              ///< as the gateway said last
+  std::optional<double> idle_since_s;  ///< without a gap; empty: it is not known to be idle
   double seen_s = 0;
 };
 
@@ -94,6 +98,31 @@ std::string zero_note(double now_s, const ModelSettings& settings, const ModelMe
       fmt::format("scale to zero after {:g} s without a request: ", settings.retention_s);
   if (!memory.idle_since_s) return after + "not known to be idle now";
   return after + fmt::format("known to be idle for {:g} s", now_s - *memory.idle_since_s);
+}
+
+/// What is to be expected when a replica that is ordered now can serve; nothing where nobody knows
+/// what arrives.
+std::optional<Forecast> foresee(double now_s, double seen_s, const ModelState& model,
+                                const ModelSettings& settings, const WorkloadSummary& model_wide,
+                                DemandHistory& history) {
+  if (settings.assembly == Assembly::kPublished || settings.startup_s <= 0) return std::nullopt;
+  const auto counted = model.gateway ? model.gateway->arrivals_per_s : std::nullopt;
+  const bool all_pods = model_wide.pods > 0 && model_wide.unknown_pods == 0;
+  // Where replicas get far more than the gateway counts, it is not the only way to them.
+  if (counted && !(model_wide.rate_per_s > kOtherWaysIn * *counted && model_wide.rate_per_s > 1)) {
+    const double window_s = model.gateway->arrivals_window_s;
+    history.add(now_s, {*counted, window_s > 0 ? window_s : now_s - seen_s});
+  } else if (all_pods) {
+    history.add(now_s, {model_wide.rate_per_s, now_s - seen_s});
+  } else {
+    return std::nullopt;
+  }
+  return history.ahead(settings.startup_s, settings.demand_margin);
+}
+
+std::string forecast_note(const Forecast& f) {
+  return fmt::format("arrivals: {:.4g} requests/s now, {:.4g} in {:.0f} s, give or take {:.2g}{}{}",
+                     f.now, f.ahead, f.horizon_s, f.sd, f.note.empty() ? "" : "; ", f.note);
 }
 
 /// Holds every variant, with the reason.
@@ -177,6 +206,7 @@ Analysed CycleState::Impl::analyse(double now_s, const ModelState& model, const 
 
   ModelMemory& memory = models[model.key];
   const double seen_s = std::exchange(memory.seen_s, now_s);
+  if (model.gateway) memory.one_queue = model.gateway->one_queue;
   ModelReading reading;
   reading.key = model.key;
   reading.priority = settings->priority.value_or(model.priority);
@@ -184,12 +214,13 @@ Analysed CycleState::Impl::analyse(double now_s, const ModelState& model, const 
   Aggregator everything(settings->assembly);
   for (const auto& variant : variants) {
     const auto summary = summary_of(variant, settings->assembly, everything);
-    auto parameters = learners.update(now_s, variant, *settings);
+    auto parameters = learners.update(now_s, variant, *settings, memory.one_queue);
     reading.variants.push_back({&variant, summary, std::move(parameters)});
   }
   const auto model_wide = everything.summary();
   if (auto workload = model_wide.workload()) memory.workload = workload;
   reading.workload = memory.workload;
+  reading.forecast = foresee(now_s, seen_s, model, *settings, model_wide, memory.arrivals);
   Analysed out;
   out.analysis = analyze(reading, *settings, slo_of(reading, model_wide, *settings, memory));
   for (auto& variant : out.analysis.variants) {
@@ -197,6 +228,9 @@ Analysed CycleState::Impl::analyse(double now_s, const ModelState& model, const 
   }
   out.zero = zero_evidence(now_s, seen_s, known_idle(variants, model_wide, model.gateway),
                            *settings, model.gateway, memory);
+  if (out.analysis.forecast) {
+    out.analysis.notes.push_back(forecast_note(*out.analysis.forecast));
+  }
   if (settings->scale_to_zero) {
     out.analysis.notes.push_back(zero_note(now_s, *settings, memory));
   }

@@ -19,8 +19,11 @@ constexpr std::int64_t kKalmanBatchesQueued = 10;
 /// Relative: two searches for one rate differ by less.
 constexpr double kSameRate = 1e-3;
 constexpr std::int64_t kMaxQueue = 10'000'000;
+/// Places that nobody waits for.
+constexpr std::int64_t kPlacesFactor = 16, kMostPlaces = 1'000'000;
 
-tune::TuneConfig tune_config(const Variant& variant, const ModelSettings& settings) {
+tune::TuneConfig tune_config(const Variant& variant, const ModelSettings& settings,
+                             bool queue_before) {
   tune::TuneConfig config;
   config.estimator = settings.estimator;
   config.limits = variant.limits;
@@ -30,6 +33,10 @@ tune::TuneConfig tune_config(const Variant& variant, const ModelSettings& settin
     config.limits.max_queue = std::min(
         kMaxQueue,
         kKalmanBatchesQueued * std::clamp<std::int64_t>(variant.limits.max_num_seqs, 0, kMaxQueue));
+  }
+  if (queue_before && settings.estimator == tune::EstimatorKind::kWindowed) {
+    const std::int64_t places = std::min(kMostPlaces, config.limits.max_num_seqs);
+    config.limits.max_num_seqs = std::clamp(kPlacesFactor * places, places, kMostPlaces);
   }
   config.ttft_ms = settings.targets.ttft_ms;
   config.itl_ms = settings.targets.itl_ms;
@@ -62,8 +69,7 @@ tune::ParameterKey parameter_key(const Variant& variant) {
 }  // namespace
 
 Result<void> Learners::prepare(double now_s, Learner& learner, const Variant& variant,
-                               const ModelSettings& settings) {
-  auto config = tune_config(variant, settings);
+                               tune::TuneConfig config) {
   auto key = parameter_key(variant);
   const bool same_variant = learner.estimator && key == learner.key;
   if (same_variant && same_learning(config, learner.config)) {
@@ -90,10 +96,12 @@ Result<void> Learners::prepare(double now_s, Learner& learner, const Variant& va
 }
 
 tune::ParameterEstimate Learners::update(double now_s, const Variant& variant,
-                                         const ModelSettings& settings) {
+                                         const ModelSettings& settings, bool queue_before) {
   Learner& learner = learners_[{variant.key, variant.name}];
   learner.seen_s = now_s;
-  if (const auto ready = prepare(now_s, learner, variant, settings); !ready) {
+  if (const auto ready =
+          prepare(now_s, learner, variant, tune_config(variant, settings, queue_before));
+      !ready) {
     tune::ParameterEstimate none;
     none.reason = ready.error().message;
     return none;
@@ -132,6 +140,9 @@ void Learners::set_rates(const ModelKey& model, const SloTarget& slo,
                          VariantCapacity& variant) const {
   auto& p = variant.parameters;
   p.rate_per_s = p.rate_low_per_s = p.rate_high_per_s = std::nullopt;
+  // The estimator's rate is of means: of other targets it would be another one, after a search.
+  const auto& targets = slo.targets;
+  if (targets.statistic != queueing::Statistic::kMean || targets.e2e_ms > 0) return;
   const auto found = learners_.find({model, variant.name});
   if (found == learners_.end() || !found->second.estimator) return;
   if (!variant.sizing || !variant.workload || !(variant.sizing->rate_per_s > 0)) return;

@@ -17,9 +17,10 @@ namespace tailrace::capacity {
 /// state is its own; when that changes under the same name, learning starts again.
 class Learners {
  public:
-  /// One cycle of one variant. `variant` has its settings applied.
+  /// One cycle of one variant. `variant` has its settings applied. `queue_before`: requests wait
+  /// for a place at the gateway, so that no wait for one is in the TTFT that pods report.
   tune::ParameterEstimate update(double now_s, const Variant& variant,
-                                 const ModelSettings& settings);
+                                 const ModelSettings& settings, bool queue_before = false);
   /// Rates of an estimate that update() gave, now about the SLO and the lengths that the variant
   /// was sized for. Empty where the estimator's own rate is another one, as for percentiles.
   void set_rates(const ModelKey& model, const SloTarget& slo, VariantCapacity& variant) const;
@@ -43,7 +44,7 @@ class Learners {
   };
 
   Result<void> prepare(double now_s, Learner& learner, const Variant& variant,
-                       const ModelSettings& settings);
+                       tune::TuneConfig config);
   void put(const Learner& learner, double now_s);
 
   std::map<std::tuple<ModelKey, std::string>, Learner> learners_;

@@ -288,6 +288,12 @@ void visit_settings(core::SchemaVisitor& v, SettingsDraft& draft) {
                        "Who gets scarce GPUs first; more is sooner",
                        [](double x) { return x >= 0 && x <= 1e6; }));
   v.field(seconds_field("drainTime", s.drain_s, "In which a backlog should be gone"));
+  v.field(seconds_field("startupTime", s.startup_s,
+                        "From an order to a replica that serves. Above 0, demand is foreseen that "
+                        "far; 0: what arrives now counts"));
+  v.field(number_field("demandMargin", s.demand_margin, "number from 0 to 10",
+                       "With startupTime: standard errors that are added to what is foreseen",
+                       [](double x) { return x >= 0 && x <= 10; }));
   const auto share = [](double x) { return x > 0 && x <= 1; };
   v.field(number_field("scaleUpThreshold", s.scale_up_threshold, "number above 0 and up to 1",
                        "Of anticipated supply; above it the model grows", share));

@@ -405,6 +405,7 @@ Reading Observer::read(double now_s, const Fetched& fetched,
   Impl& self = *impl_;
   Reading out;
   out.time_s = now_s;
+  out.window_s = self.config.window_s;
   ConditionList conditions(self.config.conditions_max);
   self.remember(now_s, fetched, conditions);
   auto exporters = exporters_of(self.history);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tailrace/capacity/forecast.h"
 #include "tailrace/capacity/variant.h"
 #include "tailrace/queueing/sizing.h"
 #include "tailrace/tune/estimator.h"
@@ -66,9 +67,10 @@ struct ModelAnalysis {
   bool active = true;                  ///< false: no `default` entry; replicas are held
   std::optional<std::string> failure;  ///< every variant failed, or no SLO: no decision
   SloTarget slo;
-  double supply_per_s = 0;   ///< of current + pending replicas
-  double demand_per_s = 0;   ///< arriving, and what the backlog adds
-  double backlog_per_s = 0;  ///< of demand_per_s: what only waits for capacity
+  double supply_per_s = 0;           ///< of current + pending replicas
+  double demand_per_s = 0;           ///< arriving, and what the backlog adds
+  double backlog_per_s = 0;          ///< of demand_per_s: what only waits for capacity
+  std::optional<Forecast> forecast;  ///< what demand_per_s is made of; empty: of what arrives now
   double required_per_s = 0, spare_per_s = 0;
   /// Where not empty, each role grows and shrinks by its own need, and the sums above are for
   /// people.

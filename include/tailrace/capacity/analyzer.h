@@ -26,6 +26,7 @@ struct ModelReading {
   ModelKey key;
   double priority = 1;
   std::optional<Backlog> gateway;
+  std::optional<Forecast> forecast;
   std::vector<VariantReading> variants;
   /// Of one busy pod, over all variants; without traffic now, as it was when there was some. Says
   /// what an idle variant would take.

@@ -58,6 +58,9 @@ struct ModelSettings {
   bool freeze_slo = true;
   std::optional<double> priority;  ///< else the model's own
   double drain_s = kDefaultDrainSeconds;
+  /// From an order to a replica that serves. Above 0 demand is foreseen for that time.
+  double startup_s = 0;
+  double demand_margin = kDefaultDemandMargin;  ///< standard errors added to what is foreseen
   double scale_up_threshold = kDefaultScaleUpThreshold;
   double scale_down_threshold = kDefaultScaleDownThreshold;
   double transient_delay_s = kTransientDelaySeconds;

@@ -28,6 +28,7 @@ inline constexpr double kTransientDelaySeconds = tune::kTransientDelaySeconds;
 inline constexpr double kDefaultScaleUpThreshold = 0.85;    ///< of anticipated supply
 inline constexpr double kDefaultScaleDownThreshold = 0.70;  ///< of present supply
 inline constexpr double kDefaultDrainSeconds = 60;          ///< in which a backlog should be gone
+inline constexpr double kDefaultDemandMargin = 1;           ///< standard errors of a forecast
 inline constexpr double kDefaultRetentionSeconds = 600;     ///< without a request, until zero
 
 }  // namespace tailrace::capacity

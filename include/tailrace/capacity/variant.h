@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tailrace/capacity/forecast.h"
 #include "tailrace/tune/observation.h"
 
 namespace tailrace::capacity {
@@ -49,6 +50,9 @@ struct Backlog {
   std::optional<double> output_tokens = std::nullopt;
   /// All requests for the model that come to the gateway, held back and refused ones included.
   std::optional<double> arrivals_per_s = std::nullopt;
+  double arrivals_window_s = 0;  ///< that they were counted over; 0: since the cycle before
+  /// Requests wait there until some replica has a place for them, rather than in replicas.
+  bool one_queue = false;
 };
 
 struct ModelState {

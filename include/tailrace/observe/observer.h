@@ -123,6 +123,7 @@ struct VariantReading {
 
 struct Reading {
   double time_s = 0;
+  double window_s = 0;                   ///< that rates and means are of
   std::vector<VariantReading> variants;  ///< in the order of the expected ones
   std::vector<GatewayReading> gateways;
   std::vector<Condition> conditions;
