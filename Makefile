@@ -8,8 +8,9 @@
 #   make gain       what scheduling by length laws brings, through real sockets (about 8 minutes on an idle machine)
 #   make tie        TIE's evaluation in simulation: each published cell beside ours (about 90 s of CPU on one core)
 #   make beyond     what gittins gains over TIE, and where it does not (about 90 s of CPU on one core)
-#   make accuracy what the capacity analyzer gets right and wrong, into docs/capacity-accuracy.md
+#   make accuracy   what the capacity analyzer gets right and wrong, into docs/capacity-accuracy.md
 #   make test-kubernetes  the autoscaler's Kubernetes side against a real kube-apiserver (the first time 6 minutes of CPU to build it)
+#   make autoscaler the control loop on a fixed load in simulation, into docs/autoscaler-scenario.md
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
@@ -24,7 +25,7 @@ CONFORMANCE_RUNS ?= 1000000
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := build
-.PHONY: build test test-kubernetes demo bench conformance gain tie beyond accuracy lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
+.PHONY: build test test-kubernetes demo bench conformance gain tie beyond accuracy autoscaler lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
 
 setup-core:
 	@tools/setup core
@@ -79,6 +80,11 @@ accuracy: setup-core
 	@cmake --preset release >/dev/null
 	@ninja -C build -j $(JOBS) capacity_accuracy
 	@experiments/capacity/run
+
+autoscaler: setup-core
+	@cmake --preset release >/dev/null
+	@ninja -C build -j $(JOBS) autoscaler_scenario
+	@experiments/autoscaler/run
 
 lint: setup-core
 	@tools/format --check

@@ -109,6 +109,8 @@ function(tailrace_tests)
   file(GLOB issues CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/issues/*_test.cc)
   tailrace_test_program(simulate issues_test unit "${issues}" "${CMAKE_SOURCE_DIR}/tests/observe/support/scrapes.cc")
   target_link_libraries(issues_test PRIVATE tailrace::emulator tailrace::loadgen tailrace::capacity tailrace::autoscaler)
+  target_sources(issues_test PRIVATE ${CMAKE_SOURCE_DIR}/experiments/autoscaler/scenario.cc ${CMAKE_SOURCE_DIR}/experiments/autoscaler/clairvoyant.cc)
+  target_include_directories(issues_test PRIVATE ${CMAKE_SOURCE_DIR}/experiments)
   # tests/accuracy/*_test.cc → accuracy_test: short runs of experiments/capacity, which joins modules that
   # may not include one another.
   file(GLOB accuracy CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/accuracy/*_test.cc)
@@ -207,4 +209,12 @@ function(tailrace_kubernetes_real)
   add_executable(kubernetes_real_test EXCLUDE_FROM_ALL ${sources} ${CMAKE_SOURCE_DIR}/tests/kubernetes/support/scenario.cc)
   target_include_directories(kubernetes_real_test PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(kubernetes_real_test PRIVATE tailrace::kubernetes Boost::json simdjson::simdjson GTest::gtest GTest::gmock GTest::gtest_main)
+endfunction()
+
+# experiments/autoscaler/*.cc → build/bin/autoscaler_scenario: prints docs/autoscaler-scenario.md.
+function(tailrace_autoscaler_scenario)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/experiments/autoscaler/*.cc)
+  add_executable(autoscaler_scenario ${sources})
+  target_include_directories(autoscaler_scenario PRIVATE ${CMAKE_SOURCE_DIR}/experiments)
+  target_link_libraries(autoscaler_scenario PRIVATE tailrace::autoscaler CLI11::CLI11)
 endfunction()
