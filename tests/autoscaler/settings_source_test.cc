@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -248,6 +249,33 @@ TEST(MountedFile, OneThatCannotBeReadChangesNothing) {
   const auto& settings = source->read();
   EXPECT_EQ(ttft(settings), 800);
   EXPECT_THAT(settings.condition, HasSubstr("larger than the limit"));
+}
+
+TEST(MountedFile, TheWorkloadVariantAutoscalersMapsAreReadAsTheyAreOrNamed) {
+  const char* shared = std::getenv("TAILRACE_SHARED");
+  const fs::path folder = fs::path(shared != nullptr ? shared : TAILRACE_SOURCE_DIR "/../shared") /
+                          "data/wire_fixtures/wva_configmaps";
+  if (!fs::exists(folder)) GTEST_SKIP() << "no recorded ConfigMaps; set TAILRACE_SHARED";
+  int seen = 0;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    ++seen;
+    const auto name = file.path().filename().string();
+    const auto source = mounted_settings(file.path().string());
+    const auto& settings = source->read();
+    EXPECT_THAT(settings.problems, IsEmpty()) << name;
+    if (name.find("queueing-model") != std::string::npos) {
+      EXPECT_TRUE(settings.config.active()) << name;
+      EXPECT_EQ(settings.condition, "") << name;
+      EXPECT_EQ(settings.config.settings_of(kLlama)->slo_multiplier, 3) << name;
+      continue;
+    }
+    EXPECT_FALSE(settings.config.active()) << name;
+    EXPECT_THAT(settings.condition, HasSubstr("WVA")) << name;
+    if (name.find("saturation") != std::string::npos) {
+      EXPECT_THAT(settings.condition, HasSubstr("saturation analyzer")) << name;
+    }
+  }
+  EXPECT_GE(seen, 1);
 }
 
 class WatchedTest : public ::testing::Test {
