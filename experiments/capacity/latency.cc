@@ -203,7 +203,9 @@ class LatencySection {
     line(fmt::format(
         "λ\\* is the largest rate at which both means keep their targets: found on the simulator "
         "with the same {} requests at every rate, mean and standard error over {} seeds. Errors "
-        "in % of it. The oracle knows of lengths no more than the formula, their moments, and "
+        "in % of it. Out of range is a rate that what its latencies may be off by could move by "
+        "more "
+        "than 4 %. The oracle knows of lengths no more than the formula, their moments, and "
         "draws "
         "log-normal ones: where memory binds and answers are log-t, its answer may be further off "
         "than the formula's, which it replaces.\n",

@@ -7,6 +7,7 @@
 
 #include "capacity/learning_injection.h"
 #include "capacity/learning_runs.h"
+#include "capacity/learning_twins.h"
 #include "capacity/sections.h"
 
 namespace tailrace::accuracy {
@@ -180,6 +181,7 @@ int print_learning(std::FILE* out, const Options& options) {
     std::fprintf(out, "\nBeyond their limit: %d.\n\n", table_missed);
     missed += table_missed;
   }
+  print_twins(out, subjects);
   missed += print_coverage(out, feeders, coverage);
   missed += print_injection(out, feeders, options);
   return missed;
