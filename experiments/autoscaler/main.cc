@@ -19,6 +19,7 @@ namespace {
 
 constexpr double kSteadyMin = 0.99, kWholeMin = 0.95, kReplicasMax = 1.25;
 constexpr int kChangesMax = 1;
+constexpr std::int64_t kPodsMax = 10;  ///< of tp8 under an HPA
 constexpr double kConstantSeconds = 2'400, kConstantFrom = 600;
 
 struct Score {
@@ -81,9 +82,9 @@ Contender by_settings(const std::string& name, const std::string& text, bool pub
 
 Contender by_pods(const std::string& name, PodAutoscaler::Metric metric, double target) {
   return {name, [=](const autoscaler::SimulatedFleet& fleet) {
-            // Kubernetes adds to each variant by itself; the first one has a limit.
-            return autoscaler::run_fleet(fleet,
-                                         PodAutoscaler(metric, target, {1, 1}, {kTp4Max, 100}));
+            // Kubernetes adds to each variant by itself, up to a limit of its own.
+            return autoscaler::run_fleet(
+                fleet, PodAutoscaler(metric, target, {1, 1}, {kTp4Max, kPodsMax}));
           }};
 }
 

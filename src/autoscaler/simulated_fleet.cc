@@ -180,6 +180,7 @@ Result<FleetRun> run_fleet(const SimulatedFleet& fleet, const capacity::CycleCon
     const CycleRecord record = brain.think(snapshot);
     if (watch) watch(record);
     std::vector<int> wanted;
+    wanted.reserve(record.result.decisions.size());
     for (const auto& decision : record.result.decisions)
       wanted.push_back(count_of(decision.desired));
     return wanted;

@@ -66,6 +66,10 @@ class VariantAnalysis {
     const WorkloadSummary& s = reading_.summary;
     if (s.busy_pods > 0) {
       out_.workload = s.workload();
+      if (out_.workload && model_.lengths) {
+        out_.workload = model_.lengths;
+        out_.workload->rate_per_s = s.rate_per_busy_pod();
+      }
       if (out_.workload) return true;
       placeholder(Evidence::kUnknown, "no lengths: no busy pod reports input and output tokens");
       return false;

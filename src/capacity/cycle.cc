@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "capacity/learners.h"
+#include "capacity/steady_lengths.h"
 #include "tailrace/capacity/analyzer.h"
 #include "tailrace/capacity/slo.h"
 #include "tailrace/core/text.h"
@@ -25,6 +26,7 @@ struct ModelMemory {
   std::optional<SloTarget> slo;                ///< the last that traffic gave
   std::optional<queueing::Workload> workload;  ///< the same
   DemandHistory arrivals;
+  SteadyLengths lengths;
   bool one_queue = false;              ///< as the gateway said last
   std::optional<double> idle_since_s;  ///< without a gap; empty: it is not known to be idle
   double seen_s = 0;
@@ -220,6 +222,10 @@ Analysed CycleState::Impl::analyse(double now_s, const ModelState& model, const 
   const auto model_wide = everything.summary();
   if (auto workload = model_wide.workload()) memory.workload = workload;
   reading.workload = memory.workload;
+  if (settings->startup_s > 0 && settings->assembly == Assembly::kCorrected) {
+    reading.lengths = memory.lengths.update(now_s, model_wide.workload());
+    if (reading.lengths) reading.workload = reading.lengths;
+  }
   reading.forecast = foresee(now_s, seen_s, model, *settings, model_wide, memory.arrivals);
   Analysed out;
   out.analysis = analyze(reading, *settings, slo_of(reading, model_wide, *settings, memory));

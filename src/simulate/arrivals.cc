@@ -140,8 +140,7 @@ Result<void> check(const ArrivalSpec& spec) {
   return {};
 }
 
-ArrivalProcess::ArrivalProcess(const ArrivalSpec& spec, Rng rng)
-    : spec_(spec), rng_(std::move(rng)) {
+ArrivalProcess::ArrivalProcess(const ArrivalSpec& spec, const Rng& rng) : spec_(spec), rng_(rng) {
   if (spec_.kind == ArrivalSpec::Kind::kMarkov) {
     // In the state of a process that has always been running.
     const double sojourns_s = spec_.low_sojourn_s + spec_.high_sojourn_s;

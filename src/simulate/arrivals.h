@@ -18,7 +18,7 @@ Result<void> check_end(const ArrivalSpec& spec);
 class ArrivalProcess {
  public:
   /// `spec` has passed check().
-  ArrivalProcess(const ArrivalSpec& spec, Rng rng);
+  ArrivalProcess(const ArrivalSpec& spec, const Rng& rng);
 
   /// Seconds from the start; never falls. `duration_s` and `count` are the caller's.
   double next_s();

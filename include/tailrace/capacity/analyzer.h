@@ -27,6 +27,8 @@ struct ModelReading {
   double priority = 1;
   std::optional<Backlog> gateway;
   std::optional<Forecast> forecast;
+  /// Of the model's requests over several cycles, in the place of each variant's own lengths.
+  std::optional<queueing::Workload> lengths;
   std::vector<VariantReading> variants;
   /// Of one busy pod, over all variants; without traffic now, as it was when there was some. Says
   /// what an idle variant would take.
