@@ -135,11 +135,12 @@ TEST(Ray24793, WhatWaitsInFrontCountsThoughEveryReplicaIsJustFull) {
 }
 
 // No scale-down, or half an hour late.
-TEST(Aibrix593, WithoutLoadReplicasGoToTheMinimumWithinTheWindow) {
+TEST(Aibrix593, WithoutLoadReplicasGoToTheMinimumWithinTheWindowAndThreeMinutes) {
   const auto run = under_control(one_variant(1'200, 2, {{0, 25}, {600, 25}, {600, 0.02}}));
   EXPECT_GE(most_wanted(run), 4);
   for (const FleetCycle& cycle : run.cycles) {
-    if (cycle.time_s > 600 + 120 + 120) {
+    // Rates of a minute fall in steps, and each step waits for its own window.
+    if (cycle.time_s > 600 + 120 + 180) {
       EXPECT_EQ(total(cycle.wanted), 1) << cycle.time_s;
     }
   }
