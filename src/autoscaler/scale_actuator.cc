@@ -153,7 +153,7 @@ class ApiScaleActuator final : public ScaleActuator {
     auto note = event_of(decision);
     if (note.reason.empty()) return;
     note.about = {variant.target.api_version, variant.target.kind, variant.target.ns,
-                  variant.target.name, ""};
+                  variant.target.name, variant.target_uid};
     events_->record(cycle_, std::move(note));
   }
 

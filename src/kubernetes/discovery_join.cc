@@ -172,6 +172,7 @@ class Selector {
     auto& variant = candidate.variant;
     variant.ns = workload.ref.ns;
     variant.target = workload.ref;
+    variant.target_uid = workload.uid;
     variant.role = workload.pod_template.role;
     variant.gpus_per_replica = workload.gpus;
     variant.engine = workload.pod_template.engine;

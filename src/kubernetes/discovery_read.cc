@@ -19,7 +19,7 @@ constexpr std::int64_t kKedaMax = 100;  ///< what KEDA takes where maxReplicaCou
 
 /// What every object has.
 struct Head {
-  std::string ns, name;
+  std::string ns, name, uid;
   Texts labels, annotations;
 };
 
@@ -27,6 +27,7 @@ Result<Head> read_head(Element root) {
   Head head;
   head.ns = fields::text_at(root, {"metadata", "namespace"});
   head.name = fields::text_at(root, {"metadata", "name"});
+  head.uid = fields::text_at(root, {"metadata", "uid"});
   head.labels = fields::texts_at(root, {"metadata", "labels"});
   head.annotations = fields::texts_at(root, {"metadata", "annotations"});
   if (head.name.empty()) return fail(ErrorCode::kDataLoss, "an object without metadata.name");
@@ -203,6 +204,7 @@ void read_own_notes(const Head& head, WorkloadReading& workload) {
 
 WorkloadReading read_workload(Element root, const Head& head) {
   WorkloadReading workload;
+  workload.uid = head.uid;
   workload.ref.ns = head.ns;
   workload.ref.name = head.name;
   read_own_notes(head, workload);

@@ -43,6 +43,7 @@ struct ScalerReading {
 
 struct WorkloadReading {
   TargetRef ref;
+  std::string uid;
   VariantNotes notes;
   std::int64_t min = 0;
   std::optional<std::int64_t> max;

@@ -103,6 +103,7 @@ struct Scaling : ::testing::Test {
 
   void see(kubernetes::ScalerKind kind, std::int64_t spec) {
     kubernetes::DiscoveredVariant variant;
+    variant.target_uid = "uid-1";
     variant.ns = "llm";
     variant.name = "llama";
     variant.scaler = kind;
@@ -133,6 +134,7 @@ TEST_F(Scaling, PatchesADeploymentThatIsOurs) {
   EXPECT_THAT(api.requests.front(), HasSubstr("/namespaces/llm/deployments/llama/scale"));
   EXPECT_THAT(events.reasons, ElementsAre("ScaledUp"));
   EXPECT_EQ(events.notes[0].about.kind, "Deployment");
+  EXPECT_EQ(events.notes[0].about.uid, "uid-1");
 }
 
 TEST_F(Scaling, LeavesWhatHasAScalerOfItsOwnToThatOne) {

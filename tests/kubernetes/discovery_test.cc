@@ -43,7 +43,7 @@ std::string scaled_object(const std::string& name, const std::string& annotation
 std::string deployment(const std::string& name, int replicas, int ready,
                        const std::string& annotations = "", const std::string& pod_spec = "") {
   return fmt::format(
-      R"j({{"metadata":{{"namespace":"llm","name":"{0}","annotations":{{{3}}}}},
+      R"j({{"metadata":{{"namespace":"llm","name":"{0}","uid":"{0}-uid","annotations":{{{3}}}}},
            "spec":{{"replicas":{1},"selector":{{"matchLabels":{{"app":"{0}"}}}},
              "template":{{"metadata":{{"labels":{{"app":"{0}"}}}},"spec":{{"containers":[
                {{"name":"e","image":"vllm/vllm-openai:v0.11.0","args":["--max-num-seqs=64"],
@@ -270,6 +270,7 @@ TEST_F(DiscoveryTest, ADeploymentWithOurAnnotationsIsAVariantWithoutAScaler) {
   EXPECT_EQ(v.min, 0);
   EXPECT_EQ(v.max, 9);
   EXPECT_EQ(v.accelerator, "L40S");
+  EXPECT_EQ(v.target_uid, "llama-uid");
 }
 
 TEST_F(DiscoveryTest, AnAnnotatedDeploymentThatSomebodyElseScalesIsLeftAlone) {

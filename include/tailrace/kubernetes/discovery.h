@@ -64,6 +64,7 @@ struct DiscoveredVariant {
   std::int64_t ready_replicas = 0;  ///< serving; neither surge nor terminating pods count
   std::vector<DiscoveredPod> pods;
   std::string fingerprint;
+  std::string target_uid;  ///< Events about the target need it to be shown
 };
 
 struct DiscoveryProblem {
