@@ -243,7 +243,8 @@ void ProcessActuatorImpl::apply(std::vector<Order> orders,
       continue;
     }
     wanted[i] = variant;
-    if (!decision.informed) continue;  // it recommends nothing
+    // It recommends nothing; what limits or a first request ask for holds without metrics, too.
+    if (!decision.informed && decision.action == capacity::Action::kHold) continue;
     auto& target = targets_[variant->name];
     const std::int64_t desired =
         std::clamp<std::int64_t>(decision.desired, 0, config_.replicas_max);

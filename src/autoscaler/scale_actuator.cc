@@ -106,7 +106,7 @@ class ApiScaleActuator final : public ScaleActuator {
                                 core::quoted(decision.variant), core::quoted(decision.key.ns)));
     }
     const auto& variant = found->second;
-    if (decision.action == capacity::Action::kHold || !decision.informed) {
+    if (decision.action == capacity::Action::kHold) {
       tell(variant, decision);
       return settle(batch, i, true, fmt::format("{} stay", decision.observed()));
     }

@@ -341,6 +341,24 @@ TEST(ProcessActuator, AnUninformedDecisionChangesNothing) {
   EXPECT_EQ(world.actuator->target("small"), 2);
 }
 
+TEST(ProcessActuator, AMinimumThatWasRaisedHoldsWithoutMetricsToo) {
+  ProcessWorld world;
+  world.start();
+  world.decide("small", 1);
+  world.run_for(seconds(6));
+  Order order;
+  order.id = "2-small";
+  order.decision.key = {"local", "m"};
+  order.decision.variant = "small";
+  order.decision.current = order.decision.desired = 1;
+  order.decision.informed = false;
+  order.decision.apply("min", "1 raised to the minimum 3", 3);
+  world.actuator->apply({order}, [](const std::vector<Outcome>&) {});
+  world.run_for(seconds(6));
+  EXPECT_EQ(world.count(ReplicaState::kReady), 3);
+  EXPECT_EQ(world.actuator->target("small"), 3);
+}
+
 TEST(ProcessActuator, TheSameOrderTwiceDoesNoMoreThanOnce) {
   ProcessWorld world;
   world.start();
