@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tailrace::autoscaler {
@@ -36,11 +37,19 @@ CycleRecord Brain::think(const Snapshot& snapshot) {
   record.result = capacity::run_cycle(snapshot.time_s, input, impl_->config, impl_->state);
   record.orders.reserve(record.result.decisions.size());
   for (const auto& decision : record.result.decisions) {
-    record.orders.push_back({fmt::format("{}-{}/{}/{}", record.cycle, decision.key.ns,
-                                         decision.key.model, decision.variant),
+    record.orders.push_back({fmt::format("{}-{}/{}/{}/{}", decision.writer.generation, record.cycle,
+                                         decision.key.ns, decision.key.model, decision.variant),
                              decision});
   }
   return record;
+}
+
+void Brain::stabilise(const std::optional<capacity::StabilisationConfig>& stabilisation) {
+  impl_->state.stabilise(stabilisation);
+}
+
+void Brain::count_from(std::uint64_t cycle) {
+  impl_->cycle = std::max(impl_->cycle, cycle);
 }
 
 std::string Brain::save(double now_s) {

@@ -20,7 +20,6 @@ namespace tailrace::autoscaler {
 namespace {
 
 constexpr std::size_t kRegistryBytesMax = std::size_t{16} << 20;
-constexpr std::string_view kRegistryFile = "/replicas.json";
 constexpr std::string_view kNameLetters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 

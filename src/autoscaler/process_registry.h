@@ -16,6 +16,9 @@
 
 namespace tailrace::autoscaler {
 
+/// In the actuator's folder.
+inline constexpr std::string_view kRegistryFile = "/replicas.json";
+
 struct RegistryEntry {
   std::string variant, name;
   int index = 0;

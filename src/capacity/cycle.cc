@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "capacity/learners.h"
-#include "capacity/steady_lengths.h"
+#include "capacity/saved_cycle.h"
 #include "tailrace/capacity/analyzer.h"
 #include "tailrace/capacity/slo.h"
 #include "tailrace/core/text.h"
@@ -19,18 +19,6 @@ namespace {
 constexpr double kModelMemorySeconds = 86'400;
 /// Replicas' own rates over the gateway's: beyond it some traffic does not pass the gateway.
 constexpr double kOtherWaysIn = 1.5;
-
-/// What is remembered of a model.
-struct ModelMemory {
-  SloFreeze freeze;
-  std::optional<SloTarget> slo;                ///< the last that traffic gave
-  std::optional<queueing::Workload> workload;  ///< the same
-  DemandHistory arrivals;
-  SteadyLengths lengths;
-  bool one_queue = false;              ///< as the gateway said last
-  std::optional<double> idle_since_s;  ///< without a gap; empty: it is not known to be idle
-  double seen_s = 0;
-};
 
 /// An analysis, and what scale to zero is to know.
 struct Analysed {
@@ -263,12 +251,30 @@ CycleState::CycleState(CycleState&&) noexcept = default;
 CycleState& CycleState::operator=(CycleState&&) noexcept = default;
 CycleState::~CycleState() = default;
 
+void CycleState::stabilise(const std::optional<StabilisationConfig>& config) {
+  auto& stabiliser = impl_->stabiliser;
+  if (!config) {
+    stabiliser.reset();
+  } else if (stabiliser) {
+    stabiliser->configure(*config);
+  } else {
+    stabiliser.emplace(*config);
+  }
+}
+
 std::string CycleState::save(double now_s) {
-  return impl_->learners.save(now_s);
+  const auto learners = impl_->learners.save(now_s);
+  return to_json(impl_->learners.store(), learners, impl_->models,
+                 impl_->stabiliser ? impl_->stabiliser->histories() : Stabiliser::Histories{});
 }
 
 Result<void> CycleState::restore(std::string_view document) {
-  return impl_->learners.restore(document);
+  auto saved = parse_saved_cycle(document);
+  if (!saved) return fail(saved.error());
+  impl_->learners.restore(std::move(saved->store), std::move(saved->learners));
+  impl_->models = std::move(saved->models);
+  if (impl_->stabiliser) impl_->stabiliser->restore(std::move(saved->histories));
+  return {};
 }
 
 void learn_cycle(double now_s, const std::vector<ModelState>& models, const Config& config,

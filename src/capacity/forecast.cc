@@ -33,40 +33,40 @@ double variance_of(double rate, double length_s) {
 void DemandHistory::add(double now_s, const Arrivals& arrivals) {
   if (!(arrivals.per_s >= 0 && arrivals.per_s <= kRateMax)) return;
   if (!(arrivals.window_s > 0 && arrivals.window_s <= kWindowMax)) return;
-  if (!samples_.empty() && !(now_s > now_s_)) return;
-  if (!samples_.empty() && now_s - now_s_ > kGapSeconds) samples_.clear();
-  const double since_s = samples_.empty() ? arrivals.window_s : now_s - now_s_;
+  if (!memory_.samples.empty() && !(now_s > memory_.now_s)) return;
+  if (!memory_.samples.empty() && now_s - memory_.now_s > kGapSeconds) memory_.samples.clear();
+  const double since_s = memory_.samples.empty() ? arrivals.window_s : now_s - memory_.now_s;
   Sample sample{now_s - arrivals.window_s / 2, arrivals.per_s,
                 std::min(arrivals.window_s, since_s)};
-  cut_.clear();
-  if (!samples_.empty()) {
+  memory_.cut.clear();
+  if (!memory_.samples.empty()) {
     double largest = 0;
-    for (std::size_t i = samples_.size() - std::min(samples_.size(), kOutlierSamples);
-         i < samples_.size(); ++i) {
-      largest = std::max(largest, samples_[i].rate);
+    for (std::size_t i = memory_.samples.size() - std::min(memory_.samples.size(), kOutlierSamples);
+         i < memory_.samples.size(); ++i) {
+      largest = std::max(largest, memory_.samples[i].rate);
     }
     const double most = kOutlierFactor * std::max(largest, 1 / sample.length_s) +
                         3 * std::sqrt(variance_of(largest, sample.length_s));
     if (sample.rate > most) {
-      cut_ = fmt::format(
+      memory_.cut = fmt::format(
           "{:.4g} requests/s arrived, {:.3g} times as many as lately: counted as {:.4g} until it "
           "shows again",
           sample.rate, sample.rate / std::max(largest, 1e-9), most);
       sample.rate = most;
     }
   }
-  now_s_ = now_s;
-  samples_.push_back(sample);
-  while (samples_.size() > kSamplesMax ||
-         (samples_.size() > 1 && samples_.front().at_s < now_s - kMemorySeconds)) {
-    samples_.pop_front();
+  memory_.now_s = now_s;
+  memory_.samples.push_back(sample);
+  while (memory_.samples.size() > kSamplesMax ||
+         (memory_.samples.size() > 1 && memory_.samples.front().at_s < now_s - kMemorySeconds)) {
+    memory_.samples.pop_front();
   }
 }
 
 std::optional<DemandHistory::Line> DemandHistory::line_through(std::size_t samples) const {
-  const auto first = samples_.end() - static_cast<std::ptrdiff_t>(samples);
+  const auto first = memory_.samples.end() - static_cast<std::ptrdiff_t>(samples);
   double length = 0, time = 0, requests = 0;
-  for (auto s = first; s != samples_.end(); ++s) {
+  for (auto s = first; s != memory_.samples.end(); ++s) {
     length += s->length_s;
     time += s->length_s * s->at_s;
     requests += s->length_s * s->rate;
@@ -75,7 +75,7 @@ std::optional<DemandHistory::Line> DemandHistory::line_through(std::size_t sampl
   line.at_s = time / length;
   line.rate = requests / length;
   double squares = 0, cross = 0;
-  for (auto s = first; s != samples_.end(); ++s) {
+  for (auto s = first; s != memory_.samples.end(); ++s) {
     const double off_s = s->at_s - line.at_s;
     squares += s->length_s * off_s * off_s;
     cross += s->length_s * off_s * s->rate;
@@ -85,7 +85,7 @@ std::optional<DemandHistory::Line> DemandHistory::line_through(std::size_t sampl
   // What is left, in standard deviations of counts.
   double chi_square = 0;
   std::deque<double> last;
-  for (auto s = first; s != samples_.end(); ++s) {
+  for (auto s = first; s != memory_.samples.end(); ++s) {
     const double expected = std::max(0.0, line.rate + line.slope * (s->at_s - line.at_s));
     const double off = (s->rate - expected) / std::sqrt(variance_of(expected, s->length_s));
     chi_square += off * off;
@@ -102,11 +102,11 @@ std::optional<DemandHistory::Line> DemandHistory::line_through(std::size_t sampl
 }
 
 DemandHistory::Line DemandHistory::line() const {
-  for (std::size_t n = samples_.size(); n >= kSamplesMin; --n) {
+  for (std::size_t n = memory_.samples.size(); n >= kSamplesMin; --n) {
     if (const auto found = line_through(n)) return *found;
   }
   // The newest alone: a step, or the beginning.
-  const Sample& last = samples_.back();
+  const Sample& last = memory_.samples.back();
   Line line;
   line.at_s = last.at_s;
   line.rate = last.rate;
@@ -115,7 +115,7 @@ DemandHistory::Line DemandHistory::line() const {
 }
 
 std::optional<Forecast> DemandHistory::ahead(double horizon_s, double margin_sd) const {
-  if (samples_.empty()) return std::nullopt;
+  if (memory_.samples.empty()) return std::nullopt;
   Line line = this->line();
   // The part of the slope that is not chance.
   double kept = 0;
@@ -125,11 +125,11 @@ std::optional<Forecast> DemandHistory::ahead(double horizon_s, double margin_sd)
   }
   Forecast out;
   // A replica ordered now has been there for a cycle when the next order can be.
-  out.horizon_s = horizon_s + samples_.back().length_s;
-  const double far_s = now_s_ + out.horizon_s - line.at_s;
-  out.now = std::max(0.0, line.rate + kept * line.slope * (now_s_ - line.at_s));
+  out.horizon_s = horizon_s + memory_.samples.back().length_s;
+  const double far_s = memory_.now_s + out.horizon_s - line.at_s;
+  out.now = std::max(0.0, line.rate + kept * line.slope * (memory_.now_s - line.at_s));
   out.ahead = std::max(0.0, line.rate + kept * line.slope * far_s);
-  out.note = cut_;
+  out.note = memory_.cut;
   if (out.ahead > kGrowthMax * out.now) {
     out.note += fmt::format("{}{:.4g} requests/s foreseen, bounded to {:g} times the present",
                             out.note.empty() ? "" : "; ", out.ahead, kGrowthMax);

@@ -52,6 +52,17 @@ bool same_learning(const tune::TuneConfig& a, const tune::TuneConfig& b) {
          a.limits == b.limits && a.knee_tokens == b.knee_tokens;
 }
 
+/// The same question, over a restart.
+std::string learning_of(const tune::TuneConfig& c) {
+  return tune::fingerprint({{"estimator", std::string(tune::to_string(c.estimator))},
+                            {"mode", std::to_string(static_cast<int>(c.observation_mode))},
+                            {"max_num_seqs", std::to_string(c.limits.max_num_seqs)},
+                            {"max_batched_tokens", std::to_string(c.limits.max_batched_tokens)},
+                            {"kv_tokens", std::to_string(c.limits.kv_tokens)},
+                            {"max_queue", std::to_string(c.limits.max_queue)},
+                            {"knee_tokens", fmt::format("{}", c.knee_tokens)}});
+}
+
 /// What the variant is, said by its operator or by its flags.
 tune::ParameterKey parameter_key(const Variant& variant) {
   tune::ParameterKey key;
@@ -84,15 +95,39 @@ Result<void> Learners::prepare(double now_s, Learner& learner, const Variant& va
     }
   }
   if (learner.estimator) put(learner, now_s);
-  auto started = store_.start(key, config);
+  learner.begun_s = now_s;
+  learner.pods.clear();
+  auto started = start(learner, key, config);
+  learner.saved.reset();
   if (!started) return fail(started.error());
   learner.estimator = std::move(started->estimator);
   learner.origin = std::move(started->reason);
   learner.key = std::move(key);
   learner.config = config;
-  learner.begun_s = now_s;
-  learner.pods.clear();
   return {};
+}
+
+/// Where the process before left off with the same thing, everything goes on.
+Result<tune::ParameterStore::Started> Learners::start(Learner& learner,
+                                                      const tune::ParameterKey& key,
+                                                      const tune::TuneConfig& config) const {
+  auto& saved = learner.saved;
+  auto started = store_.start(key, config);
+  if (!started || !saved || saved->key != key || saved->learning != learning_of(config)) {
+    return started;
+  }
+  if (saved->state) {
+    auto own = tune::make_estimator(config);
+    if (!own) return fail(own.error());
+    if (!(*own)->restore(*saved->state)) return started;
+    started->estimator = std::move(*own);
+  } else if (started->from != tune::ParameterStore::Started::From::kItself) {
+    return started;
+  }
+  started->reason = std::move(saved->origin);
+  learner.pods = std::move(saved->pods);
+  learner.begun_s = saved->begun_s;
+  return started;
 }
 
 tune::ParameterEstimate Learners::update(double now_s, const Variant& variant,
@@ -170,11 +205,43 @@ void Learners::forget(double now_s) {
   });
 }
 
-std::string Learners::save(double now_s) {
+Learners::SavedLearners Learners::save(double now_s) {
   for (const auto& [key, learner] : learners_) {
     if (learner.estimator) put(learner, now_s);
   }
-  return store_.save();
+  SavedLearners out;
+  for (const auto& [name, learner] : learners_) {
+    if (!learner.estimator) {
+      if (learner.saved) out.emplace(name, *learner.saved);  // not collected since the restart
+      continue;
+    }
+    Saved saved{learner.key,
+                learner.config.estimator,
+                learning_of(learner.config),
+                std::nullopt,
+                learner.origin,
+                learner.pods,
+                learner.begun_s,
+                learner.seen_s};
+    const auto kept = store_.entries().find(learner.key);
+    std::string state = learner.estimator->save();
+    if (kept == store_.entries().end() || kept->second.kind != saved.kind ||
+        kept->second.state != state) {
+      saved.state = std::move(state);
+    }
+    out.emplace(name, std::move(saved));
+  }
+  return out;
+}
+
+void Learners::restore(tune::ParameterStore store, SavedLearners learners) {
+  store_ = std::move(store);
+  learners_.clear();
+  for (auto& [name, saved] : learners) {
+    Learner& learner = learners_[name];
+    learner.seen_s = saved.seen_s;
+    learner.saved = std::move(saved);
+  }
 }
 
 }  // namespace tailrace::capacity

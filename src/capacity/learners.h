@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -27,13 +28,28 @@ class Learners {
   /// Gives what is no longer collected to the store.
   void forget(double now_s);
 
-  std::string save(double now_s);
-  Result<void> restore(std::string_view document) { return store_.restore(document); }
-
- private:
   struct Pod {
     double first_s = 0, last_s = 0;
   };
+  /// One variant's learner without its estimator, which the store has, unless `state` has it:
+  /// variants that are the same thing share one place in the store.
+  struct Saved {
+    tune::ParameterKey key;
+    tune::EstimatorKind kind = tune::EstimatorKind::kWindowed;
+    std::string learning;  ///< digits of how it learns: under other settings it begins anew
+    std::optional<std::string> state;
+    std::string origin;
+    std::map<std::string, Pod> pods;
+    double begun_s = 0, seen_s = 0;
+  };
+  using SavedLearners = std::map<std::tuple<ModelKey, std::string>, Saved>;
+
+  /// Puts everything into the store, so that store() is complete.
+  SavedLearners save(double now_s);
+  const tune::ParameterStore& store() const { return store_; }
+  void restore(tune::ParameterStore store, SavedLearners learners);
+
+ private:
   struct Learner {
     tune::ParameterKey key;
     tune::TuneConfig config;
@@ -41,10 +57,13 @@ class Learners {
     std::string origin;  ///< where its first knowledge is from
     std::map<std::string, Pod> pods;
     double begun_s = 0, seen_s = 0;
+    std::optional<Saved> saved;  ///< of the process before; until the first cycle
   };
 
   Result<void> prepare(double now_s, Learner& learner, const Variant& variant,
                        tune::TuneConfig config);
+  Result<tune::ParameterStore::Started> start(Learner& learner, const tune::ParameterKey& key,
+                                              const tune::TuneConfig& config) const;
   void put(const Learner& learner, double now_s);
 
   std::map<std::tuple<ModelKey, std::string>, Learner> learners_;

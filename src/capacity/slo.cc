@@ -101,35 +101,36 @@ SloTarget resolve_slo(const ModelSettings& settings, std::span<const LearntVaria
 
 SloTarget SloFreeze::update(const SloTarget& now, bool identified, double multiplier,
                             const WorkloadSummary& model_wide) {
-  if (frozen_ && now.source != SloSource::kExplicit && still_fits(multiplier, model_wide)) {
-    return *frozen_;
+  if (memory_.frozen && now.source != SloSource::kExplicit && still_fits(multiplier, model_wide)) {
+    return *memory_.frozen;
   }
-  frozen_.reset();
+  memory_.frozen.reset();
   if (now.source != SloSource::kInferred) {
-    last_.reset();
-    calm_cycles_ = 0;
+    memory_.last.reset();
+    memory_.calm_cycles = 0;
     return now;
   }
-  const bool calm = last_ && near(now.targets.ttft_ms, last_->targets.ttft_ms, kCalm) &&
-                    near(now.targets.itl_ms, last_->targets.itl_ms, kCalm);
-  calm_cycles_ = calm && identified ? calm_cycles_ + 1 : 0;
-  last_ = now;
-  if (calm_cycles_ < kCalmCycles) return now;
-  frozen_ = now;
-  frozen_->reason += "; kept since the parameters settled";
-  multiplier_ = multiplier;
-  input_tokens_ = model_wide.input_tokens.value_or(0);
-  output_tokens_ = model_wide.output_tokens.value_or(0);
-  return *frozen_;
+  const bool calm = memory_.last &&
+                    near(now.targets.ttft_ms, memory_.last->targets.ttft_ms, kCalm) &&
+                    near(now.targets.itl_ms, memory_.last->targets.itl_ms, kCalm);
+  memory_.calm_cycles = calm && identified ? memory_.calm_cycles + 1 : 0;
+  memory_.last = now;
+  if (memory_.calm_cycles < kCalmCycles) return now;
+  memory_.frozen = now;
+  memory_.frozen->reason += "; kept since the parameters settled";
+  memory_.multiplier = multiplier;
+  memory_.input_tokens = model_wide.input_tokens.value_or(0);
+  memory_.output_tokens = model_wide.output_tokens.value_or(0);
+  return *memory_.frozen;
 }
 
 bool SloFreeze::still_fits(double multiplier, const WorkloadSummary& model_wide) const {
-  if (multiplier != multiplier_) return false;
+  if (multiplier != memory_.multiplier) return false;
   const auto fits = [](const std::optional<double>& now, double then) {
     return !now || (*now <= then * kLengthFactor && *now * kLengthFactor >= then);
   };
-  return fits(model_wide.input_tokens, input_tokens_) &&
-         fits(model_wide.output_tokens, output_tokens_);
+  return fits(model_wide.input_tokens, memory_.input_tokens) &&
+         fits(model_wide.output_tokens, memory_.output_tokens);
 }
 
 }  // namespace tailrace::capacity

@@ -20,25 +20,26 @@ bool far_off(double now, double mean) {
 std::optional<queueing::Workload> SteadyLengths::update(
     double now_s, const std::optional<queueing::Workload>& now) {
   if (!now) return std::nullopt;
-  const double since_s = now_s - now_s_;
-  now_s_ = now_s;
-  const bool other = mean_ && (far_off(now->output_mean, mean_->output_mean) ||
-                               far_off(now->input_mean, mean_->input_mean));
-  far_off_ = other ? far_off_ + 1 : 0;
-  if (!mean_ || far_off_ >= kFarOffCycles || !(since_s >= 0) || since_s > kMemorySeconds) {
-    mean_ = now;
-    far_off_ = 0;
+  const double since_s = now_s - memory_.now_s;
+  memory_.now_s = now_s;
+  const bool other = memory_.mean && (far_off(now->output_mean, memory_.mean->output_mean) ||
+                                      far_off(now->input_mean, memory_.mean->input_mean));
+  memory_.far_off = other ? memory_.far_off + 1 : 0;
+  if (!memory_.mean || memory_.far_off >= kFarOffCycles || !(since_s >= 0) ||
+      since_s > kMemorySeconds) {
+    memory_.mean = now;
+    memory_.far_off = 0;
     return now;
   }
   const double part = -std::expm1(-since_s / kMemorySeconds);
   const auto move = [part](double& mean, double to) { mean += part * (to - mean); };
-  move(mean_->input_mean, now->input_mean);
-  move(mean_->input_second_moment, now->input_second_moment);
-  move(mean_->output_mean, now->output_mean);
-  move(mean_->output_second_moment, now->output_second_moment);
-  move(mean_->cross_moment, now->cross_moment);
-  move(mean_->prefix_hit, now->prefix_hit);
-  queueing::Workload out = *mean_;
+  move(memory_.mean->input_mean, now->input_mean);
+  move(memory_.mean->input_second_moment, now->input_second_moment);
+  move(memory_.mean->output_mean, now->output_mean);
+  move(memory_.mean->output_second_moment, now->output_second_moment);
+  move(memory_.mean->cross_moment, now->cross_moment);
+  move(memory_.mean->prefix_hit, now->prefix_hit);
+  queueing::Workload out = *memory_.mean;
   out.rate_per_s = now->rate_per_s;
   queueing::keep_possible_moments(out);
   return out;

@@ -17,10 +17,17 @@ class SteadyLengths {
   std::optional<queueing::Workload> update(double now_s,
                                            const std::optional<queueing::Workload>& now);
 
+  /// All that it goes on from.
+  struct Memory {
+    std::optional<queueing::Workload> mean;
+    double now_s = 0;
+    int far_off = 0;  ///< cycles in a row
+  };
+  const Memory& memory() const { return memory_; }
+  void restore(const Memory& memory) { memory_ = memory; }
+
  private:
-  std::optional<queueing::Workload> mean_;
-  double now_s_ = 0;
-  int far_off_ = 0;  ///< cycles in a row
+  Memory memory_;
 };
 
 }  // namespace tailrace::capacity

@@ -29,6 +29,7 @@ void add_latency(CLI::App& app, int& exit_code);
 void add_size(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_capacity(CLI::App& app, int& exit_code);
+void add_autoscale(CLI::App& app, int& exit_code);
 void add_presets(CLI::App& app, int& exit_code);
 void add_version(CLI::App& app, int& exit_code);
 

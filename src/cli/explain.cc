@@ -7,6 +7,7 @@
 
 #include "cli/admin_call.h"
 #include "cli/commands.h"
+#include "cli/explain_decision.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::cli {
@@ -21,6 +22,8 @@ struct ExplainOptions {
   std::string token_env = "TAILRACE_ADMIN_TOKEN";
   std::string request_id;
   bool as_json = false;
+  bool decision = false;
+  DecisionQuestion question;
 };
 
 /// Times for people: "12 ms", "3.4 s".
@@ -130,8 +133,10 @@ int complain(const std::string& message, int code) {
 }
 
 int explain(const ExplainOptions& options) {
-  if (options.request_id.empty() ||
-      options.request_id.find_first_not_of(kIdCharacters) != std::string::npos) {
+  if (options.request_id.empty()) {
+    return complain("request-id is required; or give --decision for the autoscaler", kExitUsage);
+  }
+  if (options.request_id.find_first_not_of(kIdCharacters) != std::string::npos) {
     return complain("request-id is " + core::quoted(options.request_id) +
                         "; it has letters, digits and -_.: only",
                     kExitUsage);
@@ -154,19 +159,38 @@ int explain(const ExplainOptions& options) {
 void add_explain(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand(
       "explain",
-      "Ask a running gateway where a request is and why.\n\n"
+      "Ask a running gateway where a request is and why; or an autoscaler why there are so many "
+      "replicas.\n\n"
       "The id is the answer's x-tailrace-request-id (or the x-request-id you sent).\n\n"
-      "Example: tailrace explain --admin http://127.0.0.1:9090 tr-0123456789abcdef");
+      "Example: tailrace explain --admin http://127.0.0.1:9090 tr-0123456789abcdef\n"
+      "Example: tailrace explain --decision --autoscaler http://127.0.0.1:9091");
   auto options = std::make_shared<ExplainOptions>();
-  command->add_option("request-id", options->request_id, "The request")->required();
+  command->add_option("request-id", options->request_id,
+                      "The request; with --decision a variant, none: all of them");
   command->add_option("--admin", options->admin, "The gateway's admin address")
       ->capture_default_str();
   command
       ->add_option("--token-env", options->token_env,
                    "Environment variable that holds the admin token, if one is needed")
       ->capture_default_str();
+  command->add_flag("--decision", options->decision, "Explain a decision of the autoscaler");
+  options->question.from = "http://127.0.0.1:9091";
+  command
+      ->add_option("--autoscaler", options->question.from,
+                   "With --decision: the address of its metrics, or its database file")
+      ->capture_default_str();
+  command->add_option("--cycle", options->question.cycle,
+                      "With --decision and a database file: that cycle, not the latest");
   command->add_flag("--json", options->as_json, "Print the document instead of a table");
-  command->callback([options, &exit_code] { exit_code = explain(*options); });
+  command->callback([options, &exit_code] {
+    if (!options->decision) {
+      exit_code = explain(*options);
+      return;
+    }
+    options->question.variant = options->request_id;
+    options->question.json = options->as_json;
+    exit_code = explain_decision(options->question);
+  });
 }
 
 }  // namespace tailrace::cli

@@ -138,6 +138,7 @@ int main(int argc, char** argv) {
   add_predict(app, exit_code);
   add_engine(app, exit_code);
   add_capacity(app, exit_code);
+  add_autoscale(app, exit_code);
   add_presets(app, exit_code);
   add_load(app, exit_code);
   add_evaluate(app, exit_code);

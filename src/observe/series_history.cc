@@ -68,7 +68,8 @@ void SeriesHistory::add(const Series& series, double now_s, HistoryNotes& notes)
 void SeriesHistory::trim(Track& track) const {
   auto& points = track.points;
   if (points.empty()) return;
-  const double edge = points.back().time_s - limits_.window_s;
+  // A series that goes on without numbers gets older too: its last increase is not that of now.
+  const double edge = track.newest_s() - limits_.window_s;
   auto inside =
       std::upper_bound(points.begin(), points.end(), edge,
                        [](double time_s, const Point& point) { return time_s < point.time_s; });

@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <tuple>
 #include <utility>
 
+#include "tailrace/core/move_aside.h"
 #include "tailrace/core/rng.h"
 #include "tailrace/core/text.h"
 #include "tune/json_numbers.h"
@@ -136,16 +134,6 @@ Result<std::pair<ParameterKey, ParameterStore::Entry>> entry_of(const dom::eleme
   if (!read) return fail(read.error());
   out.second.values = *read;
   return out;
-}
-
-/// Where nothing has been kept yet that would be overwritten.
-std::string aside_of(const std::string& path) {
-  std::error_code unknown;
-  std::string aside = path + ".damaged";
-  for (int i = 2; std::filesystem::exists(std::filesystem::symlink_status(aside, unknown)); ++i) {
-    aside = fmt::format("{}.damaged-{}", path, i);
-  }
-  return aside;
 }
 
 }  // namespace
@@ -316,16 +304,12 @@ Result<ParameterStore::Loaded> ParameterStore::load_file(const std::string& path
   if (!bytes && bytes.error().code != ErrorCode::kResourceExhausted) return fail(bytes.error());
   const Result<void> restored = bytes ? out.store.restore(*bytes) : fail(bytes.error());
   if (restored) return out;
-  const std::string aside = aside_of(path);
-  if (std::rename(path.c_str(), aside.c_str()) != 0) {
-    return fail(ErrorCode::kInternal,
-                fmt::format("{}; {} cannot be moved aside: {}", restored.error().message,
-                            core::quoted(path, 256), std::strerror(errno)));
-  }
+  const auto aside = core::move_aside(path);
+  if (!aside) return fail(aside.error().with_context(restored.error().message));
   out.damage = Error{
       restored.error().code,
       fmt::format("{}: {}; the file is now {}, and learning starts afresh", core::quoted(path, 256),
-                  restored.error().message, core::quoted(aside, 256))};
+                  restored.error().message, core::quoted(*aside, 256))};
   return out;
 }
 

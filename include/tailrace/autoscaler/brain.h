@@ -37,10 +37,14 @@ class Brain {
 
   /// Takes effect in the next cycle.
   void configure(capacity::CycleConfig config);
+  /// The same for windows and steps; what was recommended so far still counts.
+  void stabilise(const std::optional<capacity::StabilisationConfig>& stabilisation);
+  /// Ids of orders never repeat: the next cycle's number is above this.
+  void count_from(std::uint64_t cycle);
   CycleRecord think(const Snapshot& snapshot);
 
   /// Everything that a successor needs so that it changes no replica count by itself: what was
-  /// learnt, SLOs that have settled, stabilisation windows, the cycle's number.
+  /// learnt, SLOs that have settled, stabilisation windows and clocks (capacity::CycleState).
   std::string save(double now_s);
   /// Before the first cycle. Errors: kDataLoss, kUnsupported; then nothing has changed.
   Result<void> restore(std::string_view document);

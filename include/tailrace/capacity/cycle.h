@@ -56,11 +56,15 @@ class CycleState {
   CycleState& operator=(CycleState&&) noexcept;
   ~CycleState();
 
-  /// All that was learnt, as one JSON document (tune/parameter_store.h); `now_s` is the caller's
-  /// calendar.
+  /// Other windows and steps from the next cycle on; what was recommended so far still counts.
+  void stabilise(const std::optional<StabilisationConfig>& config);
+
+  /// All that the next cycle goes on from, as one JSON document: what was learnt, targets that have
+  /// settled, windows, clocks. Who restores it decides as if there had been no restart. `now_s` is
+  /// the caller's calendar.
   std::string save(double now_s);
-  /// Before the first cycle. Errors: kDataLoss or kUnsupported saying what is wrong; then nothing
-  /// has changed.
+  /// Before the first cycle; documents of tune::ParameterStore are read too. Errors: kDataLoss or
+  /// kUnsupported saying what is wrong; then nothing has changed.
   Result<void> restore(std::string_view document);
 
  private:

@@ -11,6 +11,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace tailrace::capacity {
 
@@ -39,12 +40,21 @@ class DemandHistory {
   /// first cycle.
   std::optional<Forecast> ahead(double horizon_s, double margin_sd) const;
 
- private:
   struct Sample {
     double at_s = 0;  ///< middle of its window
     double rate = 0;
     double length_s = 0;  ///< that it counts for, without overlap
   };
+  /// All that it goes on from.
+  struct Memory {
+    std::deque<Sample> samples;
+    double now_s = 0;
+    std::string cut;  ///< of the newest sample
+  };
+  const Memory& memory() const { return memory_; }
+  void restore(Memory memory) { memory_ = std::move(memory); }
+
+ private:
   struct Line {
     double at_s = 0, rate = 0, slope = 0;  ///< the middle of its samples
     double rate_variance = 0, slope_variance = 0;
@@ -52,9 +62,7 @@ class DemandHistory {
   std::optional<Line> line_through(std::size_t samples) const;
   Line line() const;
 
-  std::deque<Sample> samples_;
-  double now_s_ = 0;
-  std::string cut_;  ///< of the newest sample
+  Memory memory_;
 };
 
 }  // namespace tailrace::capacity

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "tailrace/capacity/aggregate.h"
 #include "tailrace/capacity/analysis.h"
@@ -34,14 +35,21 @@ class SloFreeze {
   /// contributes.
   SloTarget update(const SloTarget& now, bool identified, double multiplier,
                    const WorkloadSummary& model_wide);
-  bool frozen() const { return frozen_.has_value(); }
+  bool frozen() const { return memory_.frozen.has_value(); }
+
+  /// All that it goes on from.
+  struct Memory {
+    std::optional<SloTarget> frozen, last;
+    int calm_cycles = 0;
+    double multiplier = 0, input_tokens = 0, output_tokens = 0;  ///< of `frozen`
+  };
+  const Memory& memory() const { return memory_; }
+  void restore(Memory memory) { memory_ = std::move(memory); }
 
  private:
   bool still_fits(double multiplier, const WorkloadSummary& model_wide) const;
 
-  std::optional<SloTarget> frozen_, last_;
-  int calm_cycles_ = 0;
-  double multiplier_ = 0, input_tokens_ = 0, output_tokens_ = 0;
+  Memory memory_;
 };
 
 }  // namespace tailrace::capacity

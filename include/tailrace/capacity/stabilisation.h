@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "tailrace/capacity/decision.h"
 #include "tailrace/core/result.h"
@@ -47,24 +48,32 @@ class Stabiliser {
   /// `informed` hold and leave no recommendation behind.
   void apply(double now_s, std::span<Decision> decisions);
 
- private:
+  /// What it remembers holds on: a longer window reaches no further back than the one before did.
+  void configure(const StabilisationConfig& config) { config_ = config; }
+
   struct Mark {
     double time_s = 0;
     std::int64_t replicas = 0;
   };
   struct History {
-    std::deque<Mark> largest, smallest;  // candidates of a window's maximum and minimum
-    std::deque<Mark> grown, shrunk;      // observed changes
+    std::deque<Mark> largest, smallest;  ///< candidates of a window's maximum and minimum
+    std::deque<Mark> grown, shrunk;      ///< observed changes
     std::int64_t observed = 0;
     double seen_s = 0;
   };
+  using Histories = std::map<std::tuple<ModelKey, std::string>, History>;
+  /// All that it goes on from.
+  const Histories& histories() const { return histories_; }
+  void restore(Histories histories) { histories_ = std::move(histories); }
+
+ private:
   void observe(History& history, const Decision& decision);
   void stabilise(History& history, Decision& decision) const;
   void cap_step(const History& history, Decision& decision) const;
 
   StabilisationConfig config_;
   double now_s_ = 0;
-  std::map<std::tuple<ModelKey, std::string>, History> histories_;
+  Histories histories_;
 };
 
 }  // namespace tailrace::capacity

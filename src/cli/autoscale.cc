@@ -1,0 +1,189 @@
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "tailrace/autoscaler/service.h"
+#include "tailrace/core/log.h"
+#include "tailrace/core/text.h"
+#include "tailrace/net/event_loop.h"
+
+namespace tailrace::cli {
+namespace {
+
+struct AutoscaleOptions {
+  std::string config = "autoscaler.yaml";
+  std::string ports_file;
+  bool once = false, dry_run = false, json = false;
+};
+
+int complain(const Error& error, int code) {
+  fmt::print(stderr, "tailrace autoscale: {}\n", error.message);
+  return code;
+}
+
+int exit_code_of(const Error& error) {
+  return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsupported
+             ? kExitUsage
+             : kExitFailed;
+}
+
+Result<autoscaler::Config> read(const AutoscaleOptions& options) {
+  auto config = autoscaler::load_config(options.config, core::process_environment());
+  std::error_code unasked;
+  if (!config && !std::filesystem::exists(options.config, unasked)) {
+    config.error().message += "; name the file with -c";
+  }
+  return config;
+}
+
+/// 1: it could not decide, or not do. 3: it could, and no number of replicas that it may have keeps
+/// the SLO.
+int exit_code_of(const autoscaler::CycleReport& report) {
+  if (report.record.blind) return kExitFailed;
+  for (const auto& [id, result] : report.results) {
+    if (!result.done) return kExitFailed;
+  }
+  return report.failed() || report.slo_unreachable() ? kExitInfeasible : 0;
+}
+
+class Autoscale {
+ public:
+  explicit Autoscale(const AutoscaleOptions& options)
+      : options_(options),
+        loop_(net::make_event_loop()),
+        network_(net::make_socket_network(*loop_)) {}
+
+  int run();
+
+ private:
+  Result<void> launch(autoscaler::Config config);
+  Result<void> announce() const;
+  void end();
+  void reload();
+  void show(const autoscaler::CycleReport& report) const;
+
+  const AutoscaleOptions& options_;
+  std::unique_ptr<net::EventLoop> loop_;
+  std::unique_ptr<net::Network> network_;
+  std::unique_ptr<autoscaler::Service> service_;
+  int exit_code_ = 0;
+  bool leaving_ = false, reloading_ = false;
+};
+
+Result<void> Autoscale::launch(autoscaler::Config config) {
+  log::configure(config.log_level, config.log_format);
+  autoscaler::ServiceOptions options;
+  options.once = options_.once;
+  options.dry_run = options_.dry_run;
+  options.version = TAILRACE_VERSION;
+  auto service = autoscaler::Service::make(*loop_, *network_, std::move(config), options);
+  if (!service) return fail(service.error());
+  service_ = std::move(*service);
+  service_->start([this](const autoscaler::CycleReport& report) {
+    show(report);
+    exit_code_ = exit_code_of(report);
+    end();
+  });
+  return announce();
+}
+
+Result<void> Autoscale::announce() const {
+  const auto endpoint = service_->endpoint();
+  if (endpoint) {
+    log::info("listening", {{"metrics", net::to_string(*endpoint)}, {"version", TAILRACE_VERSION}});
+  }
+  if (options_.ports_file.empty()) return {};
+  return core::write_file_atomically(
+      options_.ports_file,
+      fmt::format("{{\"metrics\":{}}}\n", endpoint ? std::to_string(endpoint->port) : "null"));
+}
+
+void Autoscale::show(const autoscaler::CycleReport& report) const {
+  if (options_.json) {
+    fmt::print("{}\n", autoscaler::report_json(report));
+  } else {
+    fmt::print("{}", autoscaler::report_table(report));
+  }
+}
+
+void Autoscale::end() {
+  leaving_ = true;
+  // Not inside the loop's own call.
+  loop_->post([this] { service_->stop([this] { loop_->stop(); }); });
+}
+
+/// Ends and begins again with the file as it is now: as a restart, which moves no replica.
+void Autoscale::reload() {
+  if (reloading_) return;
+  auto config = read(options_);
+  if (!config) {
+    log::error("reload", {{"message", config.error().message + "; the old one stays in force"}});
+    return;
+  }
+  reloading_ = true;
+  log::info("reload", {{"config", options_.config}});
+  service_->stop([this, config = std::move(*config)]() mutable {
+    loop_->post([this, config = std::move(config)]() mutable {
+      service_.reset();
+      reloading_ = false;
+      if (leaving_) return loop_->stop();
+      if (auto launched = launch(std::move(config)); !launched) {
+        exit_code_ = complain(launched.error(), exit_code_of(launched.error()));
+        loop_->stop();
+      }
+    });
+  });
+}
+
+int Autoscale::run() {
+  auto config = read(options_);
+  if (!config) return complain(config.error(), kExitUsage);
+  if (auto launched = launch(std::move(*config)); !launched) {
+    return complain(launched.error(), exit_code_of(launched.error()));
+  }
+  loop_->on_terminate([this](int signal) {
+    if (signal == SIGHUP && !options_.once) return reload();
+    if (leaving_) {
+      log::warn("exit_now", {{"signal", signal}});
+      exit_code_ = kExitFailed;
+      return loop_->stop();
+    }
+    leaving_ = true;
+    log::info("stopping", {{"signal", signal}});
+    if (!reloading_) service_->stop([this] { loop_->stop(); });
+  });
+  loop_->run();
+  service_.reset();
+  return exit_code_;
+}
+
+}  // namespace
+
+void add_autoscale(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand(
+      "autoscale",
+      "Size the replicas of each model by what its pods and gateways report.\n\n"
+      "SIGTERM or SIGINT ends it: orders under way are waited for, replicas stay; a second one "
+      "exits at once. SIGHUP reads the file again. With --once it decides one time: exit code 0, 1 "
+      "when it could not decide or not carry out, 3 when no replicas that it may have keep the "
+      "SLO.\n\n"
+      "Example: tailrace autoscale -c autoscaler.yaml --once --dry-run");
+  auto options = std::make_shared<AutoscaleOptions>();
+  command->add_option("-c,--config", options->config, "Configuration file (YAML)")
+      ->capture_default_str();
+  command->add_flag("--once", options->once, "One cycle, then exit");
+  command->add_flag("--dry-run", options->dry_run,
+                    "Change nothing: no replica, no record; may run beside another one");
+  command->add_flag("--json", options->json, "With --once: print one JSON document");
+  command->add_option("--ports-file", options->ports_file,
+                      "Write {\"metrics\":PORT} here once listening");
+  command->callback([options, &exit_code] { exit_code = Autoscale(*options).run(); });
+}
+
+}  // namespace tailrace::cli

@@ -1,0 +1,152 @@
+"""`tailrace autoscale` with real engine processes on this machine: decide, explain, reload, end."""
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from harness import BIN, Program, http, wait_until
+
+
+def free_ports(count):
+    """The first of `count` free ports in a row."""
+    for first in range(21000, 60000, 37):
+        try:
+            sockets = []
+            for port in range(first, first + count):
+                sock = socket.socket()
+                sockets.append(sock)
+                sock.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+        finally:
+            for sock in sockets:
+                sock.close()
+    raise AssertionError("no free ports")
+
+
+class Setup:
+    """An autoscaler.yaml in a folder of its own; its replicas end with it."""
+
+    def __init__(self, **more):
+        self.folder = tempfile.TemporaryDirectory(prefix="tailrace-e2e-")
+        self.path = pathlib.Path(self.folder.name)
+        self.config = {
+            "interval": "500ms",
+            "database": str(self.path / "autoscaler.db"),
+            "metrics": {"listen": "127.0.0.1:0"},
+            "decision_log": {"file": str(self.path / "decisions.log")},
+            "observe": {"window": "5s"},
+            "variants": {"small": {"model": "m", "accelerator": "cpu", "min": 1, "max": 2, "first_port": free_ports(2),
+                                   "command": [BIN, "engine", "--port", "{port}", "--model", "{model}"]}},
+            **more}
+        self.write()
+
+    def write(self):
+        (self.path / "autoscaler.yaml").write_text(json.dumps(self.config))
+
+    def args(self, *more):
+        return ["autoscale", "-c", str(self.path / "autoscaler.yaml"), *more]
+
+    def run(self, *more):
+        return subprocess.run([BIN, *self.args(*more)], capture_output=True, text=True, timeout=60)
+
+    def lines(self):
+        log = self.path / "decisions.log"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def replicas(self):
+        registry = self.path / "tailrace-replicas" / "replicas.json"
+        return json.loads(registry.read_text())["replicas"] if registry.exists() else []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for line in subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout.splitlines():
+            port = str(self.config["variants"]["small"]["first_port"])
+            pid, _, command = line.strip().partition(" ")
+            if command.startswith(BIN) and f"--port {port[:-1]}" in command:
+                subprocess.run(["kill", pid])
+        self.folder.cleanup()
+
+
+def test_a_dry_run_before_anything_runs_changes_nothing_and_says_so():
+    with Setup() as setup:
+        done = setup.run("--once", "--dry-run")
+        assert done.returncode in (0, 3), done.stderr
+        assert "dry run: nothing is changed" in done.stdout
+        assert "small" in done.stdout and "default/m" in done.stdout
+        assert not (setup.path / "autoscaler.db").exists()
+        assert setup.lines() == []
+        document = json.loads(setup.run("--once", "--dry-run", "--json").stdout)
+        assert document["dry_run"] is True
+        assert [v["variant"] for m in document["models"] for v in m["variants"]] == ["small"]
+
+
+def test_it_keeps_the_minimum_running_tells_why_and_leaves_replicas_when_it_ends():
+    with Setup() as setup:
+        with Program(*setup.args()) as program:
+            url = f"http://127.0.0.1:{program.ports['metrics']}"
+            wait_until(lambda: http(url + "/readyz")[0] == 200, 20, program.logs)
+            assert http(url + "/healthz") == (200, b"ok\n")
+            port = setup.config["variants"]["small"]["first_port"]
+            wait_until(lambda: http(f"http://127.0.0.1:{port}/health")[0] == 200, 20, program.logs)
+
+            def current():
+                status, body = http(url + "/tailrace/v1/decisions")
+                variants = [v for m in json.loads(body)["models"] for v in m["variants"]] if status == 200 else []
+                return variants[0]["current"] if variants else 0
+            wait_until(lambda: current() == 1, 20, program.logs)
+            assert b"tailrace_" in http(url + "/metrics")[1]
+            shown = subprocess.run([BIN, "explain", "--decision", "--autoscaler", url], capture_output=True, text=True, timeout=20)
+            assert shown.returncode == 0, shown.stderr
+            assert "small" in shown.stdout and "1 serve" in shown.stdout
+            # SIGHUP reads the file again; replicas stay.
+            setup.config["interval"] = "300ms"
+            setup.write()
+            program.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: program.logs().count("event=listening") + program.logs().count("listening metrics") >= 2
+                       or program.logs().count("listening") >= 2, 20, program.logs)
+            assert http(f"http://127.0.0.1:{port}/health")[0] == 200
+            assert program.stop() == 0, program.logs()
+        assert http(f"http://127.0.0.1:{port}/health")[0] == 200
+        lines = setup.lines()
+        ids = [line["id"] for line in lines]
+        assert len(ids) == len(set(ids)) > 0
+        for line in lines:
+            assert {"id", "variant", "desired", "reason", "slo", "parameters", "inputs", "binding", "outcome"} <= line.keys()
+        database = str(setup.path / "autoscaler.db")
+        shown = subprocess.run([BIN, "explain", "--decision", "small", "--autoscaler", database], capture_output=True, text=True, timeout=20)
+        assert shown.returncode == 0 and "small" in shown.stdout, shown.stderr
+        shown = subprocess.run([BIN, "explain", "--decision", "large", "--autoscaler", database], capture_output=True, text=True, timeout=20)
+        assert shown.returncode == 2 and "no variant" in shown.stderr
+
+
+def test_a_second_one_on_the_same_database_is_refused_and_a_dry_run_beside_it_is_not():
+    with Setup() as setup, Program(*setup.args()) as program:
+        second = setup.run("--once")
+        assert second.returncode == 1 and "another autoscaler uses it" in second.stderr
+        assert setup.run("--once", "--dry-run").returncode in (0, 3)
+        assert program.stop() == 0
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"intervall": "5s"}, "intervall"),
+    ({"interval": "5"}, "interval"),
+    ({"variants": {}}, "variants: has none"),
+    ({"metrics": {"listen": "nowhere"}}, "host:port"),
+])
+def test_a_bad_file_is_refused_with_place_and_remedy(change, words):
+    with Setup() as setup:
+        good, setup.config = setup.config, {**setup.config, **change}
+        setup.write()
+        for command in (setup.run("--once"), subprocess.run([BIN, "check", str(setup.path / "autoscaler.yaml")], capture_output=True, text=True, timeout=20)):
+            assert command.returncode == 2
+            assert words in command.stderr
+        setup.config = good
