@@ -101,7 +101,7 @@ void ControlLoop::Impl::begin() {
   }
   if (parts.state == nullptr) return cycle();
   phase = Phase::kSave;
-  parts.state->load([self = shared_from_this()](Result<std::optional<std::string>> state) {
+  parts.state->load([self = shared_from_this()](const Result<std::optional<std::string>>& state) {
     self->loaded(state);
   });
 }
@@ -194,7 +194,8 @@ void ControlLoop::Impl::think(const Snapshot& snapshot) {
   for (Order& order : report.record.orders) {
     auto& d = order.decision;
     if (d.writer == holder) continue;
-    d = capacity::reconcile(std::move(d), holder, d.current, d.pending);
+    const auto current = d.current, pending = d.pending;
+    d = capacity::reconcile(std::move(d), holder, current, pending);
   }
 }
 
@@ -224,6 +225,7 @@ void ControlLoop::Impl::apply() {
     const auto still = busy.find(actuator);
     if (still != busy.end()) {
       std::vector<Outcome> refused;
+      refused.reserve(orders.size());
       for (const Order& order : orders) {
         refused.push_back({order.id, false, "still at work on an earlier cycle"});
       }

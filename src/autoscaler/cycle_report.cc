@@ -94,14 +94,14 @@ const json::value& at(const json::object& object, std::string_view name) {
 }
 
 json::object line_of(const CycleReport& report, const Order& order, const json::object& model,
-                     json::object variant) {
+                     const json::object& variant) {
   json::object out{{"id", text(order.id)},
                    {"time_s", number(report.record.time_s)},
                    {"cycle", report.record.cycle},
                    {"namespace", at(model, "namespace")},
                    {"model", at(model, "model")}};
   const json::value sizing = at(variant, "sizing");
-  for (auto& member : variant) out.insert(std::move(member));
+  for (const auto& member : variant) out.insert(member);
   out["slo"] = at(model, "slo");
   out["inputs"] = json::object{
       {"demand_per_s", at(model, "demand_per_s")}, {"backlog_per_s", at(model, "backlog_per_s")},
