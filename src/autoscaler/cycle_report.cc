@@ -156,7 +156,7 @@ std::vector<std::string> decision_lines(const CycleReport& report) {
       if (order >= report.record.orders.size()) return out;
       if (!variant.is_object()) continue;
       out.push_back(json::serialize(
-          line_of(report, report.record.orders[order++], model, std::move(variant.get_object()))));
+          line_of(report, report.record.orders[order++], model, variant.get_object())));
     }
   }
   return out;
