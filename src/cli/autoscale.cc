@@ -45,11 +45,11 @@ Result<autoscaler::Config> read(const AutoscaleOptions& options) {
 /// 1: it could not decide, or not do. 3: it could, and no number of replicas that it may have keeps
 /// the SLO.
 int exit_code_of(const autoscaler::CycleReport& report) {
-  if (report.record.blind) return kExitFailed;
+  if (report.failed()) return kExitFailed;
   for (const auto& [id, result] : report.results) {
     if (!result.done) return kExitFailed;
   }
-  return report.failed() || report.slo_unreachable() ? kExitInfeasible : 0;
+  return report.slo_unreachable() ? kExitInfeasible : 0;
 }
 
 class Autoscale {
