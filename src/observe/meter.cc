@@ -75,9 +75,12 @@ std::optional<Rise> Meter::rise(const Counter& counter) const {
   std::optional<Rise> sum;
   for (const Said* said : series(counter.name, counter.only)) {
     const auto points = after_gap(said->track->points, config_.gap_s);
-    if (points.empty()) continue;
     const auto one = increase_of(points, exporter_.starts());
-    if (!one) continue;
+    if (!one) {
+      // A part that says no number is missing from the sum; one that has just begun is not.
+      if (!said->track->says_number()) return std::nullopt;
+      continue;
+    }
     if (!sum) {
       sum.emplace();
       sum->metric = counter.name;

@@ -123,6 +123,12 @@ void Observer::Impl::say_notes(const HistoryNotes& notes, ConditionList& conditi
                                "larger counts",
                                notes.contradicts));
   }
+  if (notes.negative > 0) {
+    conditions.add(ConditionKind::kContradiction, notes.negative_subject,
+                   fmt::format("{} points of counters or histograms are below 0 and count as "
+                               "missing; see what its exporter counts",
+                               notes.negative));
+  }
   if (notes.refused > 0) {
     conditions.add(ConditionKind::kLimit, "series",
                    fmt::format("more than {} series; {} points were left out: narrow what is read "

@@ -9,6 +9,12 @@ namespace {
 /// Exporters round the second at which they began.
 constexpr double kStartRoundingSeconds = 1;
 
+/// Counters and the parts of histograms, by how exporters name them.
+bool is_count(std::string_view name) {
+  return name.ends_with("_total") || name.ends_with("_count") || name.ends_with("_sum") ||
+         name.ends_with("_bucket");
+}
+
 bool earlier(const Point& a, double time_s) {
   return a.time_s < time_s;
 }
@@ -26,6 +32,7 @@ bool Track::says_number() const {
 
 void SeriesHistory::add(const Series& series, double now_s, HistoryNotes& notes) {
   auto found = tracks_.find(series.key);
+  const bool count = is_count(series.key.name);
   for (const Point& point : series.points) {
     if (!std::isfinite(point.time_s)) continue;
     const double ahead = point.time_s - now_s;
@@ -45,7 +52,12 @@ void SeriesHistory::add(const Series& series, double now_s, HistoryNotes& notes)
       found = tracks_.emplace(series.key, Track{}).first;
     }
     Track& track = found->second;
-    if (!std::isfinite(point.value)) {
+    const bool negative = count && point.value < 0 && std::isfinite(point.value);
+    if (negative) {
+      ++notes.negative;
+      notes.negative_subject = series.key.name;
+    }
+    if (negative || !std::isfinite(point.value)) {
       track.no_number_s = std::max(point.time_s, track.no_number_s.value_or(point.time_s));
       continue;
     }

@@ -28,7 +28,8 @@ struct HistoryLimits {
 /// What one series said. Points are finite and by strictly rising time.
 struct Track {
   std::vector<Point> points;
-  std::optional<double> no_number_s;  ///< its newest point that was NaN or infinite
+  /// Its newest point that was NaN or infinite, or a count below 0.
+  std::optional<double> no_number_s;
 
   /// Of the newest point, whatever it said. −infinity without points.
   double newest_s() const;
@@ -41,6 +42,8 @@ struct HistoryNotes {
   std::size_t refused = 0;      ///< points of series beyond series_max
   std::size_t contradicts = 0;  ///< another value for a time that is known already
   std::string contradicts_subject;
+  std::size_t negative = 0;  ///< counts below 0, which are not believed
+  std::string negative_subject;
   std::size_t future = 0;  ///< not believed
   double ahead_s = 0;      ///< by how much the farthest point was in the future
   std::string ahead_subject;

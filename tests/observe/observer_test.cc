@@ -390,6 +390,29 @@ TEST(Observer, NoNumberIsNoValue) {
   EXPECT_TRUE(read.itl_ms.value);
 }
 
+TEST(Observer, CountersThatFallBelowZeroAreNoDemand) {
+  Scrapes scrapes;
+  const auto pod = pod_labels("llm", "llama-0", "llama");
+  for (int i = 0; i <= 4; ++i) {
+    const double t = kNow - 60 + 15 * i;
+    scrapes.add(t, "vllm:request_success_total", with(pod, "finished_reason", "stop"), 30.0 * i);
+    scrapes.add(t, "vllm:request_success_total", with(pod, "finished_reason", "length"),
+                -10 - 500.0 * i);
+    scrapes.add_histogram(t, "vllm:request_generation_tokens", pod, {{"+Inf", -20.0 * i - 1}},
+                          -3'000.0 * i - 1);
+    scrapes.add(t, "vllm:num_requests_running", pod, 4 + i);
+    scrapes.add(t, "vllm:num_requests_waiting", pod, 0);
+  }
+  Observer observer({});
+  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
+  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto& read = only_pod(reading);
+  EXPECT_FALSE(read.rate.value) << "the part that is known is not the whole";
+  EXPECT_FALSE(read.output_tokens.value);
+  EXPECT_TRUE(read.running.value);
+  EXPECT_EQ(count(reading, ConditionKind::kContradiction), 1);
+}
+
 TEST(Observer, AFailedFetchMakesReadingsOlderAndTheyRecoverByThemselves) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"));

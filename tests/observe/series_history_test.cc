@@ -55,6 +55,21 @@ TEST(SeriesHistory, APointThatIsNoNumberIsNoValueButHasATime) {
   ASSERT_EQ(track.points.size(), 1U);
 }
 
+TEST(SeriesHistory, ACountBelowZeroIsNoValueAndNoted) {
+  HistoryNotes notes;
+  const auto track = remembered({{970, -5}, {980, -60}, {990, -90}}, &notes);
+  EXPECT_TRUE(track.points.empty());
+  EXPECT_FALSE(track.says_number());
+  EXPECT_EQ(track.newest_s(), 990);
+  EXPECT_EQ(notes.negative, 3U);
+  EXPECT_EQ(notes.negative_subject, "requests_total");
+  // A level may be what it likes; its reader judges.
+  SeriesHistory history({});
+  history.add({{"room", {}}, {{990, -1}}}, 1'000, notes);
+  EXPECT_EQ(history.tracks().at({"room", {}}).points.size(), 1U);
+  EXPECT_EQ(notes.negative, 3U);
+}
+
 TEST(SeriesHistory, HoldsNoMoreSeriesAndPointsThanItsLimits) {
   HistoryLimits limits;
   limits.series_max = 1;
