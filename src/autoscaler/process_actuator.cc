@@ -255,10 +255,14 @@ void ProcessActuatorImpl::apply(std::vector<Order> orders,
     if (!wanted[i]) continue;
     outcomes[i].done = true;
     outcomes[i].message = state_of_variant(*wanted[i], outcomes[i].done);
-    if (orders[i].decision.informed && orders[i].decision.desired > config_.replicas_max) {
+    if (orders[i].decision.desired > config_.replicas_max) {
       outcomes[i].done = false;
       outcomes[i].message += fmt::format("; {} are wanted, and replicas_max is {}",
                                          orders[i].decision.desired, config_.replicas_max);
+    } else if (targets_[wanted[i]->name] != orders[i].decision.desired) {
+      outcomes[i].done = false;
+      outcomes[i].message +=
+          fmt::format("; the decision holds {} for want of knowledge", orders[i].decision.desired);
     }
   }
   loop_.post([done = std::move(done), outcomes = std::move(outcomes)]() mutable {

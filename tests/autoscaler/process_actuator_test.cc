@@ -359,6 +359,39 @@ TEST(ProcessActuator, AMinimumThatWasRaisedHoldsWithoutMetricsToo) {
   EXPECT_EQ(world.actuator->target("small"), 3);
 }
 
+TEST(ProcessActuator, AFirstRequestStartsAProcessFromNone) {
+  ProcessWorld world;
+  world.start();
+  Order order;
+  order.id = "1-small";
+  order.decision.key = {"local", "m"};
+  order.decision.variant = "small";
+  order.decision.informed = false;
+  order.decision.apply("scale to zero", "a request waits", 1);
+  Outcome outcome;
+  world.actuator->apply({order}, [&](const std::vector<Outcome>& all) { outcome = all.at(0); });
+  world.run_for(seconds(6));
+  EXPECT_TRUE(outcome.done) << outcome.message;
+  EXPECT_EQ(world.actuator->target("small"), 1);
+  EXPECT_EQ(world.count(ReplicaState::kReady), 1);
+}
+
+TEST(ProcessActuator, ADecisionThatIsNotTheTargetIsNotDone) {
+  ProcessWorld world;
+  world.start();
+  Order order;
+  order.id = "1-small";
+  order.decision.key = {"local", "m"};
+  order.decision.variant = "small";
+  order.decision.current = order.decision.desired = 1;  // a hold, of a process that is leaving
+  order.decision.informed = false;
+  Outcome outcome;
+  world.actuator->apply({order}, [&](const std::vector<Outcome>& all) { outcome = all.at(0); });
+  world.run_for(seconds(1));
+  EXPECT_FALSE(outcome.done);
+  EXPECT_THAT(outcome.message, HasSubstr("0 wanted"));
+}
+
 TEST(ProcessActuator, TheSameOrderTwiceDoesNoMoreThanOnce) {
   ProcessWorld world;
   world.start();
