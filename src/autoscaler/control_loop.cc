@@ -324,7 +324,9 @@ void ControlLoop::Impl::cycle_done() {
   if (on_report) on_report(last);
   if (once) {
     auto done = std::exchange(once, nullptr);
-    return done(last);
+    done(last);
+    if (stopping) finish();  // told to end while orders were under way
+    return;
   }
   if (stopping) return finish();
   Duration pause = std::max(Duration{0}, began_at + config.interval - parts.loop->now());

@@ -217,6 +217,21 @@ TEST_F(LoopTest, OneCycleAndItsReport) {
   EXPECT_EQ(collector.calls, 1);
 }
 
+TEST_F(LoopTest, OneCycleThatIsToldToEndWhileItActsReportsAndEnds) {
+  actuator.takes = seconds(5);
+  fleet.rate_per_s = 200;
+  control = std::make_unique<ControlLoop>(config, parts());
+  int reported = 0, ended = 0;
+  control->run_once([&](const CycleReport&) { ++reported; });
+  loop.run_for(seconds(1));
+  ASSERT_EQ(actuator.calls, 1);
+  control->stop([&] { ++ended; });
+  EXPECT_EQ(ended, 0);
+  loop.run_for(seconds(10));
+  EXPECT_EQ(reported, 1);
+  EXPECT_EQ(ended, 1);
+}
+
 TEST_F(LoopTest, ADryRunCarriesNothingOutAndWritesNothingDown) {
   config.dry_run = true;
   fleet.rate_per_s = 200;
