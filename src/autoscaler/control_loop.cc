@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "autoscaler/condition_log.h"
 #include "autoscaler/recovery.h"
 #include "tailrace/core/field.h"
 #include "tailrace/core/log.h"
@@ -36,6 +37,7 @@ struct ControlLoop::Impl : std::enable_shared_from_this<ControlLoop::Impl> {
   LoopParts parts;
   Brain brain;
   Recovery recovery;
+  ConditionLog conditions;
   std::function<void(const CycleReport&)> on_report;
   UniqueFunction<void(const CycleReport&)> once;
   UniqueFunction<void()> on_stopped;
@@ -72,6 +74,7 @@ struct ControlLoop::Impl : std::enable_shared_from_this<ControlLoop::Impl> {
   void overdue();
   void record();
   void cycle_done();
+  void say_conditions();
 
   capacity::Writer writer() const;
   bool leads() const { return parts.elector == nullptr || parts.elector->now().leads; }
@@ -321,6 +324,7 @@ void ControlLoop::Impl::cycle_done() {
                       {"conditions", static_cast<std::uint64_t>(last.record.conditions.size())},
                       {"failed", last.failed()},
                       {"seconds", to_seconds(parts.loop->now() - began_at)}});
+  say_conditions();
   if (on_report) on_report(last);
   if (once) {
     auto done = std::exchange(once, nullptr);
@@ -337,6 +341,17 @@ void ControlLoop::Impl::cycle_done() {
   }
   due_at = late ? began_at + config.interval : parts.loop->now() + pause;
   next = parts.loop->after(pause, [this] { cycle(); });
+}
+
+void ControlLoop::Impl::say_conditions() {
+  for (const auto& change : conditions.changes(last.record.conditions)) {
+    if (change.gone) {
+      log::info("condition_gone", {{"kind", change.kind}, {"subject", change.subject}});
+    } else {
+      log::warn("condition",
+                {{"kind", change.kind}, {"subject", change.subject}, {"message", change.message}});
+    }
+  }
 }
 
 void ControlLoop::Impl::stop() {
