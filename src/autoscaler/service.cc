@@ -20,6 +20,8 @@ namespace tailrace::autoscaler {
 namespace {
 
 constexpr std::size_t kRegistryBytesMax = std::size_t{16} << 20;
+/// Between the two readings of a single cycle at most; somebody waits for it.
+constexpr Duration kSecondLook = std::chrono::seconds(5);
 
 /// What the processes' registry says, without touching them: for a dry run beside another.
 std::vector<ReplicaStatus> registered_replicas(const ProcessActuatorConfig& config) {
@@ -279,7 +281,10 @@ void ServiceImpl::start(UniqueFunction<void(const CycleReport&)> on_end) {
   // Counters become rates by two readings; exporters remember nothing.
   collector_->collect(
       calendar_.unix_s(), [this, on_end = std::move(on_end)](const Snapshot&) mutable {
-        warm_up_ = loop_.after(config_.interval, [this, on_end = std::move(on_end)]() mutable {
+        const Duration pause = std::min(config_.interval, kSecondLook);
+        log::info("second_look", {{"in_seconds", to_seconds(pause)},
+                                  {"message", "rates need two readings of the exporters"}});
+        warm_up_ = loop_.after(pause, [this, on_end = std::move(on_end)]() mutable {
           control_->run_once(std::move(on_end));
         });
       });

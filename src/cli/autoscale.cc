@@ -177,7 +177,9 @@ void add_autoscale(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<AutoscaleOptions>();
   command->add_option("-c,--config", options->config, "Configuration file (YAML)")
       ->capture_default_str();
-  command->add_flag("--once", options->once, "One cycle, then exit");
+  command->add_flag("--once", options->once,
+                    "One cycle, then exit. Exporters that are scraped are read twice, an interval "
+                    "or at most 5 s apart: rates need two readings");
   command->add_flag("--dry-run", options->dry_run,
                     "Change nothing: no replica, no record; may run beside another one");
   command->add_flag("--json", options->json, "With --once: print one JSON document");
