@@ -72,12 +72,14 @@ class Autoscale {
   std::unique_ptr<net::EventLoop> loop_;
   std::unique_ptr<net::Network> network_;
   std::unique_ptr<autoscaler::Service> service_;
+  autoscaler::Config config_;  ///< of the service
   int exit_code_ = 0;
-  bool leaving_ = false, reloading_ = false;
+  bool leaving_ = false, reloading_ = false, reported_ = false;
 };
 
 Result<void> Autoscale::launch(autoscaler::Config config) {
   log::configure(config.log_level, config.log_format);
+  autoscaler::Config kept = config;
   autoscaler::ServiceOptions options;
   options.once = options_.once;
   options.dry_run = options_.dry_run;
@@ -85,12 +87,14 @@ Result<void> Autoscale::launch(autoscaler::Config config) {
   auto service = autoscaler::Service::make(*loop_, *network_, std::move(config), options);
   if (!service) return fail(service.error());
   service_ = std::move(*service);
+  config_ = std::move(kept);
   service_->start([this](const autoscaler::CycleReport& report) {
     show(report);
+    reported_ = true;
     exit_code_ = exit_code_of(report);
     end();
   });
-  return announce();
+  return {};
 }
 
 Result<void> Autoscale::announce() const {
@@ -118,7 +122,8 @@ void Autoscale::end() {
   loop_->post([this] { service_->stop([this] { loop_->stop(); }); });
 }
 
-/// Ends and begins again with the file as it is now: as a restart, which moves no replica.
+/// Ends and begins again with the file as it is now: as a restart, which moves no replica. With the
+/// old one where the new one cannot be launched.
 void Autoscale::reload() {
   if (reloading_) return;
   auto config = read(options_);
@@ -133,9 +138,19 @@ void Autoscale::reload() {
       service_.reset();
       reloading_ = false;
       if (leaving_) return loop_->stop();
-      if (auto launched = launch(std::move(config)); !launched) {
+      const autoscaler::Config old = config_;
+      auto launched = launch(std::move(config));
+      if (!launched) {
+        log::error("reload", {{"message", launched.error().message + "; back to the old one"}});
+        launched = launch(old);
+        if (launched) log::info("reload", {{"message", "the old one is in force again"}});
+      }
+      if (!launched) {
         exit_code_ = complain(launched.error(), exit_code_of(launched.error()));
-        loop_->stop();
+        return loop_->stop();
+      }
+      if (auto announced = announce(); !announced) {
+        log::error("ports_file", {{"message", announced.error().message}});
       }
     });
   });
@@ -144,11 +159,20 @@ void Autoscale::reload() {
 int Autoscale::run() {
   auto config = read(options_);
   if (!config) return complain(config.error(), kExitUsage);
-  if (auto launched = launch(std::move(*config)); !launched) {
-    return complain(launched.error(), exit_code_of(launched.error()));
+  if (options_.once && options_.json && !options_.dry_run && config->decision_log.file == "-") {
+    return complain({ErrorCode::kInvalidArgument,
+                     "--json and decision_log.file \"-\" would both write to standard output; "
+                     "leave out --json, or name a file in decision_log.file"},
+                    kExitUsage);
   }
+  auto launched = launch(std::move(*config));
+  if (launched) launched = announce();
+  if (!launched) return complain(launched.error(), exit_code_of(launched.error()));
   loop_->on_terminate([this](int signal) {
-    if (signal == SIGHUP && !options_.once) return reload();
+    if (signal == SIGHUP) {
+      if (!options_.once) return reload();
+      return log::info("signal_ignored", {{"signal", signal}, {"message", "--once reads once"}});
+    }
     if (leaving_) {
       log::warn("exit_now", {{"signal", signal}});
       exit_code_ = kExitFailed;
@@ -160,6 +184,10 @@ int Autoscale::run() {
   });
   loop_->run();
   service_.reset();
+  if (options_.once && !reported_) {
+    return complain({ErrorCode::kUnavailable, "ended by a signal before it had decided"},
+                    kExitFailed);
+  }
   return exit_code_;
 }
 
@@ -171,7 +199,8 @@ void add_autoscale(CLI::App& app, int& exit_code) {
       "Size the replicas of each model by what its pods and gateways report.\n\n"
       "SIGTERM or SIGINT ends it: orders under way are waited for, replicas stay; a second one "
       "exits at once. SIGHUP reads the file again. With --once it decides one time: exit code 0, 1 "
-      "when it could not decide or not carry out, 3 when no replicas that it may have keep the "
+      "when it could not decide or not carry out, or a signal ended it first, 3 when no replicas "
+      "that it may have keep the "
       "SLO.\n\n"
       "Example: tailrace autoscale -c autoscaler.yaml --once --dry-run");
   auto options = std::make_shared<AutoscaleOptions>();
