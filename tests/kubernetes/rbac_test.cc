@@ -134,8 +134,8 @@ std::vector<Need> all_needs() {
   add("GET", leases + "/tailrace-autoscaler");
   add("PUT", leases + "/tailrace-autoscaler");
   add("POST", leases);
-  add("POST", "/api/v1/namespaces/llm/events");
-  add("PATCH", "/api/v1/namespaces/llm/events/e");
+  add("POST", "/apis/events.k8s.io/v1/namespaces/llm/events");
+  add("PATCH", "/apis/events.k8s.io/v1/namespaces/llm/events/e");
   for (const TargetRef& target :
        {TargetRef{"apps/v1", "Deployment", "llm", "a"},
         TargetRef{"leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "llm", "b"}}) {
