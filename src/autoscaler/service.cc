@@ -81,6 +81,7 @@ class ServiceImpl final : public Service {
   Config config_;
   ServiceOptions options_;
   SystemCalendar calendar_;
+  std::unique_ptr<net::Network> api_network_;  ///< trusts the cluster's own certificates
   std::unique_ptr<kubernetes::Api> api_;
   std::unique_ptr<Database> database_;
   std::unique_ptr<Journal> journal_;
@@ -171,7 +172,8 @@ Result<void> ServiceImpl::open_cluster() {
   if (!access) return fail(access.error().with_context("kubernetes.kubeconfig"));
   const std::string own = access->ns;
   const auto in = [&own](const std::string& ns) { return ns.empty() ? own : ns; };
-  api_ = kubernetes::Api::make(loop_, network_, std::move(*access));
+  api_network_ = net::make_socket_network(loop_, kubernetes::tls_options(*access));
+  api_ = kubernetes::Api::make(loop_, *api_network_, std::move(*access));
   kubernetes::DiscoveryConfig discovery;
   discovery.namespaces = k.namespaces;
   discovery.controller_instance = k.controller_instance;
