@@ -30,8 +30,8 @@ tune::Observation report(const std::string& pod, double time_s, double rate, dou
   o.rate_per_s = rate;
   o.input_tokens = 512;
   o.output_tokens = 128;
-  o.ttft_ms = *at.ttft_ms;
-  o.itl_ms = *at.itl_ms;
+  o.ttft_ms = at.ttft_ms;  // unknown where it is overloaded
+  o.itl_ms = at.itl_ms;
   o.running = at.concurrency;
   o.requests = rate * kCycle;
   return o;
