@@ -105,11 +105,16 @@ std::string learner_json(const std::tuple<ModelKey, std::string>& name, const Le
       number_json(l.begun_s), number_json(l.seen_s), pods);
 }
 
+/// Counts come from outside and may be any: beyond what is read again they are as good as that.
+std::int64_t kept_count(std::int64_t count) {
+  return std::clamp<std::int64_t>(count, 0, kCountMax);
+}
+
 std::string marks_json(const std::deque<Stabiliser::Mark>& marks) {
   std::string out;
   for (const auto& mark : marks) {
-    out +=
-        fmt::format("{}[{},{}]", out.empty() ? "" : ",", number_json(mark.time_s), mark.replicas);
+    out += fmt::format("{}[{},{}]", out.empty() ? "" : ",", number_json(mark.time_s),
+                       kept_count(mark.replicas));
   }
   return "[" + out + "]";
 }
@@ -120,8 +125,9 @@ std::string history_json(const std::tuple<ModelKey, std::string>& name,
       "{{{},\"variant\":{},\"observed\":{},\"seen_s\":{},\"largest\":{},\"smallest\":{},\"grown\":{"
       "},"
       "\"shrunk\":{}}}",
-      key_json(std::get<0>(name)), text_json(std::get<1>(name)), h.observed, number_json(h.seen_s),
-      marks_json(h.largest), marks_json(h.smallest), marks_json(h.grown), marks_json(h.shrunk));
+      key_json(std::get<0>(name)), text_json(std::get<1>(name)), kept_count(h.observed),
+      number_json(h.seen_s), marks_json(h.largest), marks_json(h.smallest), marks_json(h.grown),
+      marks_json(h.shrunk));
 }
 
 /// Reads one object's members; the first that is wrong is remembered.
