@@ -10,7 +10,7 @@
 #   make beyond     what gittins gains over TIE, and where it does not (about 90 s of CPU on one core)
 #   make accuracy   what the capacity analyzer gets right and wrong, into docs/capacity-accuracy.md
 #   make test-kubernetes  the autoscaler's Kubernetes side against a real kube-apiserver (the first time 6 minutes of CPU to build it)
-#   make autoscaler the control loop on a fixed load in simulation, into docs/autoscaler-scenario.md
+#   make autoscaler the control loop on a fixed load in simulation, into docs/autoscaler-scenario.md (about 160 s of CPU on one core)
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each

@@ -165,7 +165,9 @@ int print_constant(std::uint64_t seeds) {
 
 void print_others(std::uint64_t seeds) {
   line("\n## Others on the same load\n");
-  line("Means over the seeds; \"steady\" is the worst steady segment of the worst seed.\n");
+  line(
+      "Means over the first three seeds; \"steady\" is the worst steady segment of the worst "
+      "seed.\n");
   line("| who | whole | steady | replica-seconds | cost |");
   line("|---|---|---|---|---|");
   auto all = others();
