@@ -17,6 +17,8 @@ constexpr std::int64_t kUnlimited = 1'000'000'000'000;
 constexpr std::int64_t kBlock = 16;
 /// Saturation needs fewer requests than percentiles: what is measured hardly varies.
 constexpr std::size_t kSaturationShare = 10;
+/// Below so many, standard errors say little.
+constexpr std::size_t kFewestRequests = 10'000;
 
 /// Plus the iteration that the published forms count beside the tokens.
 LengthTables lengths_for(const ServiceModel& model, const Workload& workload) {
@@ -92,8 +94,10 @@ class Oracle final : public queueing::LatencyOracle {
 
     // At no rate at all, a request is alone.
     spec.rate_per_s = std::max(workload.rate_per_s, limit->rate_per_s * 1e-3);
+    spec.requests_min = kFewestRequests;
     spec.requests_max = options_.requests_max;
     spec.precision = options_.precision;
+    spec.p99_precision = options_.p99_precision;
     const double busy = formula.concurrency.value_or(limit->running * out.rho);
     spec.begin_with = static_cast<std::int64_t>(std::clamp(busy, 0.0, limit->running));
     const auto run = run_replica(spec);

@@ -19,6 +19,9 @@ constexpr std::size_t kRows = 16'384;
 constexpr double kMost = 1e12;  // tokens; what a table holds
 constexpr double kSpreadMax = 8;
 constexpr int kHalvings = 40;
+/// Of answers, as the formula's percentiles take them: log-t with such degrees of freedom, cut at
+/// so many times their mean, up to this coefficient of variation.
+constexpr double kNu = 3.5, kCutTimes = 16, kLogTCvMax = 3;
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -69,29 +72,55 @@ std::vector<std::int64_t> scaled(const std::vector<double>& shape, double mean, 
   return table;
 }
 
-std::vector<std::int64_t> log_normal_table(double mean, double second_moment) {
-  const double cv2 = second_moment / (mean * mean) - 1;
-  if (!(cv2 > 1e-9)) return fixed(mean);
-  std::vector<double> z = quantiles(*LengthLaw::log_normal(0, 1));
+/// Quantiles of a standard normal, or of a t law of kNu degrees of freedom.
+std::vector<double> standard(bool normal) {
+  std::vector<double> z =
+      quantiles(normal ? *LengthLaw::log_normal(0, 1) : *LengthLaw::log_t(0, 1, kNu));
   for (double& value : z) value = std::log(value);
-  std::vector<double> shape(kRows);
+  return z;
+}
+
+/// exp(s · z), cut at `most_times` its mean, of which s makes that coefficient of variation. A
+/// table's tail ends: its own spread is searched for, not the law's.
+std::vector<double> shape_of(const std::vector<double>& z, double cv2, double most_times) {
+  std::vector<double> shape(z.size());
+  const auto n = static_cast<double>(z.size());
   const auto spread = [&](double s) {
-    double first = 0, second = 0;
-    for (std::size_t k = 0; k < kRows; ++k) {
-      shape[k] = std::exp(s * z[k]);
-      first += shape[k];
-      second += shape[k] * shape[k];
+    for (std::size_t k = 0; k < z.size(); ++k) shape[k] = std::exp(s * z[k]);
+    // The cut lowers the mean, and that the cut: the tail is cut until neither moves.
+    double mean = mean_of(shape);
+    for (int round = 0; round < kHalvings && shape.back() > 1.0001 * most_times * mean; ++round) {
+      for (auto row = shape.rbegin(); row != shape.rend() && *row > most_times * mean; ++row) {
+        *row = most_times * mean;
+      }
+      mean = mean_of(shape);
     }
-    return second * static_cast<double>(kRows) / (first * first) - 1;
+    double second = 0;
+    for (const double value : shape) second += value * value;
+    return second / (n * mean * mean) - 1;
   };
-  // A table's tail ends: its own spread is searched for, not the law's.
   double low = 0, high = kSpreadMax;
   for (int step = 0; step < kHalvings; ++step) {
     const double middle = (low + high) / 2;
     (spread(middle) < cv2 ? low : high) = middle;
   }
   spread(low);
-  return scaled(shape, mean, kMost);
+  return shape;
+}
+
+std::vector<std::int64_t> log_normal_table(double mean, double second_moment) {
+  static const std::vector<double> kNormal = standard(true);
+  const double cv2 = second_moment / (mean * mean) - 1;
+  if (!(cv2 > 1e-9)) return fixed(mean);
+  return scaled(shape_of(kNormal, cv2, HUGE_VAL), mean, kMost);
+}
+
+std::vector<std::int64_t> answer_table(double mean, double second_moment) {
+  static const std::vector<double> kT = standard(false);
+  const double cv2 = second_moment / (mean * mean) - 1;
+  if (!(cv2 > 1e-9)) return fixed(mean);
+  if (cv2 > kLogTCvMax * kLogTCvMax) return log_normal_table(mean, second_moment);
+  return scaled(shape_of(kT, cv2, kCutTimes), mean, kCutTimes * mean);
 }
 
 double variance_of_log(double mean, double second_moment) {
@@ -129,7 +158,7 @@ LengthTables tables_for(const queueing::Workload& w) {
   LengthTables tables;
   tables.prompts =
       log_normal_table(std::max(1.0, w.input_mean), std::max(1.0, w.input_second_moment));
-  tables.outputs = log_normal_table(w.output_mean, w.output_second_moment);
+  tables.outputs = answer_table(w.output_mean, w.output_second_moment);
   const double spread = std::sqrt(variance_of_log(w.input_mean, w.input_second_moment) *
                                   variance_of_log(w.output_mean, w.output_second_moment));
   const double product = w.input_mean * w.output_mean;

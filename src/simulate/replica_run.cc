@@ -263,14 +263,16 @@ Error too_large(const ReplicaSpec& spec) {
                       spec.engine.usable_blocks(), spec.engine.block_tokens)};
 }
 
+/// Reorders `values`, of which there are some.
+double quantile(std::vector<double>& values, double p) {
+  const auto k = static_cast<std::ptrdiff_t>(p * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + k, values.end());
+  return values[static_cast<std::size_t>(k)];
+}
+
 queueing::Percentiles percentiles(std::vector<double> values) {
   if (values.empty()) return {};
-  const auto at = [&](double p) {
-    const double place = p * static_cast<double>(values.size() - 1);
-    const auto k = static_cast<std::ptrdiff_t>(place);
-    std::nth_element(values.begin(), values.begin() + k, values.end());
-    return values[static_cast<std::size_t>(k)];
-  };
+  const auto at = [&](double p) { return quantile(values, p); };
   return {at(0.5), at(0.9), at(0.95), at(0.99)};
 }
 
@@ -289,6 +291,25 @@ double ratio_error(const std::vector<double>& top, const std::vector<double>& bo
     squares += off * off;
   }
   return std::sqrt(squares / (kBatches * (kBatches - 1.0))) / batch_bottom;
+}
+
+/// Standard error of P99 of `values`, in order of arrival: how often batches of neighbours are
+/// above it varies, and half of what lies between the quantiles that are so far off is as likely.
+double p99_error(std::vector<double> values, double p99) {
+  const std::size_t each = values.size() / kBatches;
+  if (each == 0) return 0;
+  double squares = 0;
+  for (std::size_t b = 0; b < kBatches; ++b) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(b * each);
+    const auto above = std::count_if(begin, begin + static_cast<std::ptrdiff_t>(each),
+                                     [p99](double value) { return value > p99; });
+    const double off = static_cast<double>(above) / static_cast<double>(each) - 0.01;
+    squares += off * off;
+  }
+  const double share = std::sqrt(squares / (kBatches * (kBatches - 1.0)));
+  return (quantile(values, std::min(1.0, 0.99 + share)) -
+          quantile(values, std::max(0.5, 0.99 - share))) /
+         2;
 }
 
 /// Of requests `from` to `to`, all finished.
@@ -325,13 +346,20 @@ ReplicaRun summary(const std::vector<Life>& lives, std::size_t from, std::size_t
     run.itl_error_ms = ratio_error(decode, gaps);
   }
   run.concurrency = span_ms > 0 ? in_batch / span_ms : 0;
-  run.ttft_percentiles_ms = percentiles(std::move(ttft));
+  run.ttft_percentiles_ms = percentiles(ttft);
+  run.ttft_p99_error_ms = p99_error(std::move(ttft), run.ttft_percentiles_ms.p99);
   run.e2e_percentiles_ms = percentiles(std::move(e2e));
   return run;
 }
 
-bool precise(const ReplicaRun& run, double precision) {
-  return run.ttft_error_ms <= precision * run.ttft_ms && run.itl_error_ms <= precision * run.itl_ms;
+bool precise(const ReplicaRun& run, const ReplicaSpec& spec) {
+  if (spec.precision <= 0 && spec.p99_precision <= 0) return false;
+  const auto within = [](double error, double value, double share) {
+    return share <= 0 || error <= share * value;
+  };
+  return within(run.ttft_error_ms, run.ttft_ms, spec.precision) &&
+         within(run.itl_error_ms, run.itl_ms, spec.precision) &&
+         within(run.ttft_p99_error_ms, run.ttft_percentiles_ms.p99, spec.p99_precision);
 }
 
 }  // namespace
@@ -390,7 +418,7 @@ Result<ReplicaRun> run_replica(const ReplicaSpec& spec) {
                               done, replica.state().iterations));
     }
     ReplicaRun run = summary(lives, first + to / 5, first + to);
-    if (done >= most || spent || (spec.precision > 0 && precise(run, spec.precision))) {
+    if (done >= most || spent || precise(run, spec)) {
       const auto counted = std::find_if(early.rbegin(), early.rend(),
                                         [&](const auto& e) { return e.first <= to / 5; });
       run.itl_percentiles_ms = replica.gaps().percentiles_since(

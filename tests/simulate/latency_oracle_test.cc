@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "simulate/gap_counter.h"
 #include "tailrace/simulate/replica_run.h"
@@ -50,6 +52,20 @@ TEST(LengthTables, LogTOfThePublishedTableVariesByOnePointEight) {
   EXPECT_NEAR(w.output_mean, 128, 0.05);
   EXPECT_NEAR(w.output_cv(), 1.81, 0.02);
   EXPECT_LE(tables.outputs.back(), 2048);
+}
+
+TEST(LengthTables, OfAWorkloadHaveAnswersOfThePublishedTail) {
+  const LengthTables published{.prompts = {512}, .outputs = log_t_table(128, 3.5, 0.75, 16)};
+  const LengthTables got = tables_for(published.workload(1));
+  ASSERT_EQ(got.outputs.size(), published.outputs.size());
+  for (const double p : {0.1, 0.5, 0.9, 0.99, 1.0}) {
+    const auto row =
+        static_cast<std::size_t>(p * static_cast<double>(published.outputs.size() - 1));
+    const auto wanted = static_cast<double>(published.outputs[row]);
+    EXPECT_NEAR(static_cast<double>(got.outputs[row]), wanted, 0.01 * wanted + 1) << p;
+  }
+  // The cut allows no more than 3.9; log-normal answers vary as much as they are told to.
+  EXPECT_NEAR(tables_for(Workload::of(1, 512, 128, 0, 5)).workload(1).output_cv(), 5, 0.05);
 }
 
 TEST(ReplicaRun, ARequestAloneTakesItsOwnIterations) {
@@ -155,6 +171,55 @@ TEST(LatencyOracle, GivesTheSameAnswerTwice) {
   EXPECT_EQ(*a.ttft_ms, *b.ttft_ms);
   EXPECT_EQ(a.ttft_percentiles_ms->p99, b.ttft_percentiles_ms->p99);
   EXPECT_EQ(a.max_rate_per_s, b.max_rate_per_s);
+}
+
+TEST(ReplicaRun, KnowsHowFarItsP99MayBeOff) {
+  ReplicaSpec spec;
+  spec.engine = *engine_of(h100(1));
+  spec.engine.cost = {.alpha_ms = 10, .beta_ms = 0, .gamma_ms = 0, .knee_tokens = 0};
+  spec.lengths = {.prompts = {1}, .outputs = {2, 4, 10, 20, 34}, .in_turn = false};
+  spec.requests_max = 40'000;
+  spec.rate_per_s = 0.7 / (spec.lengths.workload(0).output_mean * 0.01);
+  constexpr int kRuns = 20;
+  double sum = 0, squares = 0, said = 0;
+  for (int seed = 1; seed <= kRuns; ++seed) {
+    spec.seed = static_cast<std::uint64_t>(seed);
+    const auto run = run_replica(spec);
+    ASSERT_TRUE(run.has_value());
+    const double p99 = run->ttft_percentiles_ms.p99;
+    sum += p99, squares += p99 * p99, said += run->ttft_p99_error_ms / kRuns;
+  }
+  const double sd = std::sqrt((squares - sum * sum / kRuns) / (kRuns - 1));
+  EXPECT_GT(said, 0.6 * sd);
+  EXPECT_LT(said, 1.6 * sd);
+  // Told to, it goes on until that is small.
+  spec.requests_max = 1'000'000;
+  spec.p99_precision = 0.02;
+  const auto run = run_replica(spec);
+  ASSERT_TRUE(run.has_value());
+  EXPECT_LE(run->ttft_p99_error_ms, 0.02 * run->ttft_percentiles_ms.p99);
+  EXPECT_GT(run->measured, 40'000U);
+  EXPECT_LT(run->measured, 800'000U);
+}
+
+// Prompts of random size, of which now and then many are long: a line that stands for minutes. A
+// run that holds none of these, or two, is no answer.
+TEST(LatencyOracle, AgreesWithItselfOnTheTailNearSaturationWhateverTheSeed) {
+  ServiceModel model;
+  model.iteration = {.alpha_ms = 10, .beta_ms = 0.0685, .gamma_ms = 9.2e-5, .knee_tokens = 128};
+  model.limits = {.max_num_seqs = 256, .max_batched_tokens = 2048};
+  const Workload w = Workload::of(7.9, 1000, 256, 1, 0);
+  std::vector<double> means, tails;
+  for (const std::uint64_t seed : {1, 2, 5}) {
+    const auto out = make_latency_oracle({.seed = seed})->latency(model, w);
+    ASSERT_TRUE(out.has_value() && out->stable);
+    means.push_back(*out->ttft_ms);
+    tails.push_back(out->ttft_percentiles_ms->p99);
+  }
+  const auto [least, most] = std::minmax_element(means.begin(), means.end());
+  EXPECT_LT(*most / *least, 1.05);
+  const auto [low, high] = std::minmax_element(tails.begin(), tails.end());
+  EXPECT_LT(*high / *low, 1.15);
 }
 
 TEST(LatencyOracle, OrdersItsPercentiles) {

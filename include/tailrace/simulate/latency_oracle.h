@@ -1,8 +1,8 @@
 // What does the engine itself do at this rate, where no formula can say?
 //
-// queueing::LatencyOracle by simulation of the emulated engine: log-normal lengths of the
-// workload's moments, Poisson arrivals, up to some hundred thousand requests. About 0.1 to 0.2 s a
-// question.
+// queueing::LatencyOracle by simulation of the emulated engine: lengths of the workload's moments
+// (tables_for), Poisson arrivals, a million requests at most. Memory that is full now and then
+// makes rare long lines, of which a fifth of that may hold none or two. 0.1 to 1 s a question.
 // A pure function of its arguments and the options' seed; any thread.
 #pragma once
 
@@ -18,8 +18,10 @@ namespace tailrace::simulate {
 
 struct OracleOptions {
   std::uint64_t seed = 1;
-  std::size_t requests_max = 200'000;
-  double precision = 0.005;  ///< standard error of the means at which it stops early, as a share
+  std::size_t requests_max = 1'000'000;
+  /// It stops early when the standard errors of the means, and of P99 of TTFT, are below these
+  /// shares of them.
+  double precision = 0.01, p99_precision = 0.04;
 };
 
 /// The engine that such a model describes: blocks of 16 tokens, chunked prefill, whole sequences

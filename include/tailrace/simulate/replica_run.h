@@ -32,8 +32,10 @@ struct LengthTables {
   queueing::Workload workload(double rate_per_s, double prefix_hit = 0) const;
 };
 
-/// Log-normal lengths with the workload's means, second and cross moments, whole and at least 1;
-/// fixed where there is no variance.
+/// Lengths with the workload's means, second and cross moments, whole and at least 1: log-normal
+/// prompts, and answers that are log-t with 3.5 degrees of freedom, cut at 16 times their mean, as
+/// the formula takes them (log-normal above a coefficient of variation of 3, which the cut does not
+/// allow). Fixed where there is no variance.
 LengthTables tables_for(const queueing::Workload& workload);
 
 /// log-t (nu degrees of freedom, scale sigma) cut at `most_times` its mean, with that mean.
@@ -52,8 +54,8 @@ struct ReplicaSpec {
   std::uint64_t seed = 1;
   std::size_t requests_min = 1'000, requests_max = 40'000;
   /// Stops between the two when the standard errors of mean TTFT and ITL are below this share of
-  /// them; 0: never early.
-  double precision = 0;
+  /// them, and that of P99 of TTFT below the other; 0: never early.
+  double precision = 0, p99_precision = 0;
   std::uint64_t iterations_max = 50'000'000;  ///< stops there, whatever is left
 };
 
@@ -62,6 +64,7 @@ struct ReplicaRun {
   std::size_t measured = 0;               ///< requests, all that came in their stretch of time
   double rate_per_s = 0;                  ///< at which they came, by chance not quite the asked one
   double ttft_ms = 0, ttft_error_ms = 0;  ///< the error: standard, from batch means
+  double ttft_p99_error_ms = 0;           ///< likewise
   double itl_ms = 0, itl_error_ms = 0;    ///< of tokens: time after first tokens over such tokens
   double e2e_ms = 0, e2e_error_ms = 0;
   double wait_ms = 0;  ///< until the first iteration that computes it
