@@ -27,10 +27,13 @@ const queueing::IterationModel kTruth{.alpha_ms = 6.49, .beta_ms = 0.0219, .gamm
 constexpr double kCycleSeconds = 60;
 
 /// What a pod reports at this rate.
-tune::Observation report(const std::string& pod, double time_s, double rate) {
+tune::Observation report(const std::string& pod, double time_s, double rate, double prefix_hit = 0,
+                         const queueing::IterationModel& truth = kTruth) {
   queueing::ServiceModel model;
-  model.iteration = kTruth;
-  const auto at = *queueing::latency(model, queueing::Workload::of(rate, 512, 128));
+  model.iteration = truth;
+  auto workload = queueing::Workload::of(rate, 512, 128);
+  workload.prefix_hit = prefix_hit;
+  const auto at = *queueing::latency(model, workload);
   tune::Observation o;
   o.time_s = time_s;
   o.pod = pod;
@@ -68,8 +71,10 @@ struct Loop {
     v.min = least;
     for (std::int64_t p = 0; p + silent < replicas; ++p) {
       const double swing = 1 + 0.3 * std::sin(0.9 * double(cycles) + double(p));
-      v.pods.push_back(report(fmt::format("p{}", p), time_s, rate * swing / double(replicas)));
+      v.pods.push_back(
+          report(fmt::format("p{}", p), time_s, rate * swing / double(replicas), prefix_hit));
       v.pods.back().waiting = stuck;
+      if (prefix_hit > 0) v.pods.back().prefix_hit = prefix_hit;
     }
     CycleInput input;
     input.models.push_back({kLlama, 1, gateway, {std::move(v)}});
@@ -88,7 +93,7 @@ struct Loop {
   CycleState state;
   CycleResult result;
   std::optional<Backlog> gateway = Backlog{0};
-  double time_s = 0, stuck = 0;
+  double time_s = 0, stuck = 0, prefix_hit = 0;
   std::int64_t least = 0;
   int cycles = 0;
 };
@@ -123,6 +128,35 @@ TEST(LlmdAutoscaling741, ATighterTargetTakesMoreReplicasOfTheSameLoad) {
   const auto many = tight.cycles_of(10, 60, 3).desired;
   EXPECT_LE(few, 3);
   EXPECT_GT(many, 3) << "neither memory nor the queue is full";
+}
+
+// Scaling by the time to the first token was wanted.
+TEST(Aibrix1022, ATighterTargetOfTheFirstTokenAloneTakesMoreReplicas) {
+  Loop loose(config_of("targetTTFT: 400\ntargetITL: 30"));
+  Loop tight(config_of("targetTTFT: 28\ntargetITL: 30"));
+  EXPECT_GT(tight.cycles_of(10, 60, 3).desired, loose.cycles_of(10, 60, 3).desired);
+}
+
+// What is in the prefix cache need not be computed.
+TEST(LlmdAutoscaling98, WherePrefixesAreCachedAReplicaTakesMore) {
+  Loop cold(config_of("targetTTFT: 150\ntargetITL: 15")), warm = Loop(cold.config);
+  warm.prefix_hit = 0.8;
+  cold.cycles_of(12, 60, 3);
+  warm.cycles_of(12, 60, 3);
+  EXPECT_GT(warm.capacity(), 1.1 * cold.capacity());
+}
+
+// Demand was what was completed: under back-pressure that is what there is room for.
+TEST(Dynamo8956, ArrivalsAndNotCompletionsAreDemand) {
+  Loop loop(config_of("targetTTFT: 150\ntargetITL: 15"));
+  loop.cycles_of(10, 60, 2);
+  const double capacity = loop.capacity();
+  const auto full = loop.cycles_of(4, 1.6 * capacity, 2).desired;
+  loop.gateway = Backlog{0};
+  loop.gateway->arrivals_per_s = 4.5 * capacity;
+  loop.gateway->arrivals_window_s = kCycleSeconds;
+  EXPECT_GT(loop.cycles_of(3, 1.6 * capacity, 2).desired, full);
+  EXPECT_GE(loop.result.decisions[0].desired, 5);
 }
 
 // Targets in `default` were ignored: supply 0, demand 0.
@@ -354,6 +388,32 @@ TEST(Ray26455, WavesShorterThanTheWindowMoveNothingDown) {
   EXPECT_EQ(falls, 0);
 }
 
+// Results hung on the stabilisation window of the HPA behind, which everybody had to find. The
+// smoothing is done before: behind it any window gives the same replicas.
+TEST(LlmdAutoscaling777, WavesGiveTheSameReplicasBehindAnyWindowOfAnHpa) {
+  const auto replicas_behind = [](double window_s) {
+    Stabiliser stabiliser{StabilisationConfig{}};
+    std::vector<std::pair<double, std::int64_t>> asked;
+    std::vector<std::int64_t> replicas = {4};
+    for (int i = 0; i < 120; ++i) {
+      const double now_s = 30.0 * i;
+      const auto m = model("m", i % 8 < 4 ? 55 : 12, {variant("v", 10, 10, replicas.back())});
+      auto decisions = optimize({}, {&m, 1}, std::nullopt);
+      stabiliser.apply(now_s, decisions);
+      asked.emplace_back(now_s, decisions[0].desired);
+      std::int64_t most = 0;
+      for (const auto& [at_s, desired] : asked) {
+        if (at_s >= now_s - window_s) most = std::max(most, desired);
+      }
+      replicas.push_back(most);
+    }
+    return replicas;
+  };
+  const auto bare = replicas_behind(0);
+  EXPECT_EQ(bare.back(), 6);
+  for (const double window_s : {60.0, 180.0, 300.0}) EXPECT_EQ(replicas_behind(window_s), bare);
+}
+
 // Two instances of an autoscaler disagreed and set 1, 2, 1, 2.
 TEST(KnativeServing12409, OnlyTheLeadersDecisionMovesAnything) {
   const auto m = model("m", 35, {variant("v", 10, 10, 2)});
@@ -389,6 +449,55 @@ TEST(LlmdAutoscaling1331, WhatDoesNotFitOnThePreferredAcceleratorGoesToTheNext) 
   const GpuLimits limits{.available = {{"L4", 1}, {"H100", -1}}};
   EXPECT_EQ(optimized(m, {.kind = OptimizerKind::kGreedyByScore}, limits),
             (Targets{{"other", 4}, {"preferred", 2}}));
+}
+
+// Accelerators had to be measured before, one by one. Here two are learnt from what they serve, and
+// growth goes to the one that costs less for each request.
+TEST(Llmd89, TwoAcceleratorsAreLearntWhileTheyServeAndTheCheaperOneGrows) {
+  const queueing::IterationModel slow{.alpha_ms = 9, .beta_ms = 0.044, .gamma_ms = 9.9e-5};
+  for (const double cost_of_slow : {2.0, 20.0}) {
+    CycleState state(std::nullopt);
+    const auto config = config_of("targetTTFT: 150\ntargetITL: 15");
+    CycleResult result;
+    for (int c = 0; c < 12; ++c) {
+      const double time_s = kCycleSeconds * c;
+      Variant fast, slower;
+      fast.name = fast.accelerator = "H100";
+      slower.name = slower.accelerator = "L40S";
+      fast.cost = 10;
+      slower.cost = cost_of_slow;
+      fast.current = slower.current = 2;
+      const double swing = 1 + 0.4 * std::sin(0.9 * c);
+      for (int p = 0; p < 2; ++p) {
+        fast.pods.push_back(report(fmt::format("f{}", p), time_s, 30 * swing * (1 + 0.1 * p)));
+        slower.pods.push_back(
+            report(fmt::format("s{}", p), time_s, 12 * swing * (1 + 0.1 * p), 0, slow));
+      }
+      CycleInput input;
+      Backlog gateway{0};
+      if (c == 11) gateway.arrivals_per_s = 400;
+      input.models.push_back({kLlama, 1, gateway, {std::move(fast), std::move(slower)}});
+      result = run_cycle(time_s, input, config, state);
+    }
+    const auto& variants = result.models[0].variants;
+    ASSERT_EQ(variants[0].evidence, Evidence::kSized);
+    ASSERT_EQ(variants[1].evidence, Evidence::kSized);
+    EXPECT_GT(variants[0].per_replica_per_s, 1.3 * variants[1].per_replica_per_s);
+    const auto grown = targets(result.decisions);
+    EXPECT_GT(grown.at(cost_of_slow < 10 ? "L40S" : "H100"), 2) << cost_of_slow;
+    EXPECT_EQ(grown.at(cost_of_slow < 10 ? "H100" : "L40S"), 2) << cost_of_slow;
+  }
+}
+
+// One of two models that are alike took all that was free.
+TEST(LlmdAutoscaling1447, OfEqualNeedsOfEqualPriorityNoneIsLeftWithNothing) {
+  const std::vector<ModelAnalysis> both = {model("a", 80, {variant("v", 5, 10, 1)}),
+                                           model("b", 80, {variant("v", 5, 10, 1)})};
+  const auto d = optimize({.kind = OptimizerKind::kGreedyByScore}, both,
+                          GpuLimits{.available = {{"A100", 6}}});
+  EXPECT_EQ(d[0].desired + d[1].desired, 8);
+  EXPECT_GE(d[0].desired, 3);
+  EXPECT_GE(d[1].desired, 3);
 }
 
 // GPUs were given out beyond the quota of a namespace.
@@ -430,6 +539,40 @@ TEST(LlmdAutoscaling1213, PrefillGrowsByItsOwnNeed) {
   const auto targets = optimized(m);
   EXPECT_GT(targets.at("prefill"), 1);
   EXPECT_EQ(targets.at("decode"), 3);
+}
+
+// Prefill should scale by the first token and decode by the tokens after it.
+TEST(Dstack3293, TheFirstTokenSizesPrefillAndTheOthersSizeDecode) {
+  const auto replicas = [](const std::string& entry) {
+    const auto config = config_of(entry);
+    CycleState state(std::nullopt);
+    CycleResult result;
+    for (int c = 0; c < 10; ++c) {
+      CycleInput input;
+      std::vector<Variant> both(2);
+      both[0].name = "prefill";
+      both[0].role = Role::kPrefill;
+      both[1].name = "decode";
+      both[1].role = Role::kDecode;
+      for (Variant& v : both) {
+        v.current = 2;
+        for (int p = 0; p < 2; ++p) {
+          v.pods.push_back(report(fmt::format("{}-{}", v.name, p), kCycleSeconds * c,
+                                  30 * (1 + 0.3 * std::sin(0.9 * c + p))));
+        }
+      }
+      input.models.push_back({kLlama, 1, std::nullopt, std::move(both)});
+      result = run_cycle(kCycleSeconds * c, input, config, state);
+    }
+    return targets(result.decisions);
+  };
+  const auto loose = replicas("targetTTFT: 300\ntargetITL: 30");
+  const auto first = replicas("targetTTFT: 32\ntargetITL: 30");
+  const auto later = replicas("targetTTFT: 300\ntargetITL: 9");
+  EXPECT_GT(first.at("prefill"), loose.at("prefill"));
+  EXPECT_EQ(first.at("decode"), loose.at("decode"));
+  EXPECT_GT(later.at("decode"), loose.at("decode"));
+  EXPECT_EQ(later.at("prefill"), loose.at("prefill"));
 }
 
 TEST(LlmdAutoscaling1470, WhatWaitsForOneRoleIsItsDemandAlone) {
