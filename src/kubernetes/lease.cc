@@ -89,7 +89,7 @@ class Elector final : public LeaderElector {
     if (!answer->ok()) return failed(error_of(request("GET", path_, ""), *answer).message);
     const auto lease = parse_lease(answer->body);
     if (!lease) return failed(lease.error().message);
-    transitions_seen_ = std::max(transitions_seen_, lease->transitions);
+    terms_ = std::max(terms_, lease->transitions + 1);
     if (held_) return looked_while_held(*lease, answer->body);
     if (!seen_ || seen_->version != lease->resource_version) {
       seen_ = Seen{lease->resource_version, loop_.now()};
@@ -139,8 +139,7 @@ class Elector final : public LeaderElector {
       lost("");
       return again();
     }
-    const bool first = transitions_seen_ == 0 && !seen_;
-    const LeaseClaim wanted = claim(first ? 0 : transitions_seen_ + 1, "");
+    const LeaseClaim wanted = claim(terms_, "");
     const MonoTime sent = loop_.now();
     seen_.reset();
     nobody_until_ = sent + from_seconds(config_.lease_s);
@@ -165,7 +164,7 @@ class Elector final : public LeaderElector {
     if (!answer->ok()) return failed(error_of(request("PUT", path_, ""), *answer).message);
     held_ =
         Held{answer->body, wanted.acquire_time, wanted.transitions, std::max(sent, nobody_until_)};
-    transitions_seen_ = std::max(transitions_seen_, wanted.transitions);
+    terms_ = std::max(terms_, wanted.transitions + 1);
     renewed(sent);
     again();
   }
@@ -208,7 +207,7 @@ class Elector final : public LeaderElector {
                            "{:.0f} s from now",
                            std::ceil(to_seconds(held_->may_lead_from - loop_.now()))));
     } else if (!state_.leads) {
-      change({true, config_.identity, held_->transitions, "we hold the lease"});
+      change({true, config_.identity, held_->transitions + 1, "we hold the lease"});
     }
     deadline_ = loop_.at(until, [this] {
       stand_down(fmt::format("the lease could not be renewed for {} s: {}", config_.renew_s,
@@ -227,14 +226,14 @@ class Elector final : public LeaderElector {
 
   void lost(const std::string& holder) {
     end_term();
-    if (holder.empty()) return change({false, "", transitions_seen_, "the lease was deleted"});
-    change({false, holder, transitions_seen_, held_by(holder)});
+    if (holder.empty()) return change({false, "", terms_, "the lease was deleted"});
+    change({false, holder, terms_, held_by(holder)});
   }
 
   void stand_down(const std::string& why) {
     const bool was_under_way = held_.has_value();
     end_term();
-    if (was_under_way) change({false, "", transitions_seen_, why});
+    if (was_under_way) change({false, "", terms_, why});
   }
 
   void end_term() {
@@ -246,11 +245,11 @@ class Elector final : public LeaderElector {
   /// We do not lead; `holder` does, or nobody knows.
   void know(const std::string& holder, const std::string& reason) {
     if (state_.leads) return;
-    change({false, holder, transitions_seen_, reason});
+    change({false, holder, terms_, reason});
   }
 
   void change(Leadership next) {
-    if (!next.leads) next.generation = transitions_seen_;
+    if (!next.leads) next.generation = terms_;
     const bool news = next.leads != state_.leads || next.holder != state_.holder;
     state_ = std::move(next);
     expired_.generation = state_.generation;
@@ -290,7 +289,7 @@ class Elector final : public LeaderElector {
   std::optional<Seen> seen_;
   MonoTime leads_until_{};
   MonoTime nobody_until_{};  ///< since we found no Lease
-  std::uint64_t transitions_seen_ = 0;
+  std::uint64_t terms_ = 0;  ///< of office that we know of
   std::string last_failure_;
   std::unique_ptr<ApiCall> step_;
   std::unique_ptr<net::Timer> pause_, deadline_;

@@ -79,6 +79,21 @@ TEST_F(LeaseTest, TheFirstEverLeadsOnlyWhenALeaderOfADeletedLeaseMustHaveStopped
   EXPECT_EQ(server.dotted(kLease, "/spec/acquireTime"), "2027-01-15T08:00:00.000000Z");
 }
 
+TEST_F(LeaseTest, TermsAreCountedFromOneOnAndNoneIsCountedBeforeTheLeaseWasRead) {
+  auto a = join("a");
+  EXPECT_EQ(a->elector->now().generation, 0u);
+  until([&] { return a->leads(); });
+  EXPECT_EQ(a->elector->now().generation, 1u);
+  EXPECT_EQ(server.dotted(kLease, "/spec/leaseTransitions"), "0");
+  const auto b = join("b");
+  run(seconds(5));
+  EXPECT_EQ(b->elector->now().generation, 1u) << "whose term it is";
+  a.reset();
+  until([&] { return b->leads(); });
+  EXPECT_EQ(b->elector->now().generation, 2u);
+  EXPECT_EQ(server.dotted(kLease, "/spec/leaseTransitions"), "1");
+}
+
 TEST_F(LeaseTest, AnotherTakesOverWhenTheLeaderDiesByItsOwnClock) {
   for (const double skew_s : {0.0, -1e6, 1e6}) {
     server.remove(kLease);

@@ -32,7 +32,7 @@ struct LeaseConfig {
 struct Leadership {
   bool leads = false;
   std::string holder;            ///< "": nobody, or unknown
-  std::uint64_t generation = 0;  ///< leaseTransitions: larger in every term of office
+  std::uint64_t generation = 0;  ///< terms of office up to this one, 1 in the first: never again
   std::string reason;            ///< one sentence
 };
 
