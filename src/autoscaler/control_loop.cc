@@ -17,6 +17,10 @@ namespace {
 
 /// The first pause after a cycle that could not decide; it doubles up to the interval.
 constexpr Duration kFirstPause = std::chrono::seconds(1);
+/// Between two looks at what the first cycle waits for.
+constexpr Duration kLook = std::chrono::milliseconds(50);
+/// For settings that are on their way; longer than a request and its repetitions take.
+constexpr Duration kSettingsWait = std::chrono::seconds(16);
 /// Without a cycle for so many intervals the loop is not healthy.
 constexpr int kIntervalsMissed = 4;
 
@@ -45,6 +49,7 @@ struct ControlLoop::Impl : std::enable_shared_from_this<ControlLoop::Impl> {
   enum class Phase { kIdle, kCollect, kApply, kSave };
   Phase phase = Phase::kIdle;
   bool begun = false, stopping = false, stopped = false;
+  bool restored = false;  ///< what was learnt before has been read; nothing is saved over it sooner
   std::uint64_t turn = 0;  ///< of cycles; answers of another turn are late
   std::unique_ptr<net::Timer> next, watch;
   MonoTime began_at{}, phase_at{}, saved_at{}, due_at{};
@@ -58,13 +63,17 @@ struct ControlLoop::Impl : std::enable_shared_from_this<ControlLoop::Impl> {
 
   // --- life ---
   void begin();
-  void loaded(const Result<std::optional<std::string>>& state);
+  bool awaited(Duration waited) const;
+  void await();
   void stop();
   void finish();
   void save_state(bool now, UniqueFunction<void()> then);
 
   // --- a cycle ---
   void cycle();
+  void restore();
+  void loaded(const Result<std::optional<std::string>>& state);
+  void collect();
   void read_settings();
   void collected(Snapshot snapshot);
   void think(const Snapshot& snapshot);
@@ -102,24 +111,25 @@ void ControlLoop::Impl::begin() {
       startup_troubles.push_back({"journal", last_cycle.error().message});
     }
   }
-  if (parts.state == nullptr) return cycle();
-  phase = Phase::kSave;
-  parts.state->load([self = shared_from_this()](const Result<std::optional<std::string>>& state) {
-    self->loaded(state);
-  });
+  await();
 }
 
-void ControlLoop::Impl::loaded(const Result<std::optional<std::string>>& state) {
-  phase = Phase::kIdle;
-  if (!state) {
-    startup_troubles.push_back({"state", state.error().message + "; learning starts afresh"});
-  } else if (*state) {
-    if (const auto read = brain.restore(**state); !read) {
-      startup_troubles.push_back({"state", read.error().message + "; learning starts afresh"});
-    }
+/// Without settings the first cycle would hold everything, and a single one that does not lead is
+/// without effect.
+bool ControlLoop::Impl::awaited(Duration waited) const {
+  const bool settings = parts.settings == nullptr || parts.settings->known();
+  const bool lead = !once || leads();
+  return (settings || waited >= kSettingsWait) && (lead || waited >= config.lead_wait);
+}
+
+void ControlLoop::Impl::await() {
+  const MonoTime now = parts.loop->now();
+  due_at = saved_at = now;
+  if (awaited(now - began_at)) return cycle();
+  if (once && !leads() && now == began_at) {
+    log::info("awaits_lease", {{"at_most_seconds", to_seconds(config.lead_wait)}});
   }
-  if (stopping) return finish();
-  cycle();
+  next = parts.loop->after(kLook, [this] { await(); });
 }
 
 void ControlLoop::Impl::cycle() {
@@ -134,7 +144,35 @@ void ControlLoop::Impl::cycle() {
                                     "longer than the interval of {}",
                                     to_seconds(late), core::print_duration(config.interval)));
   }
-  began_at = phase_at = now;
+  began_at = now;
+  if (parts.state == nullptr || restored) return collect();
+  restore();
+}
+
+/// Before the first cycle, and again before each one while the store does not answer.
+void ControlLoop::Impl::restore() {
+  phase = Phase::kSave;
+  parts.state->load([self = shared_from_this()](const Result<std::optional<std::string>>& state) {
+    self->loaded(state);
+  });
+}
+
+void ControlLoop::Impl::loaded(const Result<std::optional<std::string>>& state) {
+  phase = Phase::kIdle;
+  restored = state.has_value();
+  if (!state) {
+    trouble("state", state.error().message + "; it is read again before the next cycle");
+  } else if (*state) {
+    if (const auto read = brain.restore(**state); !read) {
+      trouble("state", read.error().message + "; learning starts afresh");
+    }
+  }
+  if (stopping) return finish();
+  collect();
+}
+
+void ControlLoop::Impl::collect() {
+  phase_at = parts.loop->now();
   phase = Phase::kCollect;
   read_settings();
   watch = parts.loop->after(config.interval, [this] {
@@ -194,11 +232,13 @@ void ControlLoop::Impl::think(const Snapshot& snapshot) {
   if (report.record.blind) trouble("blind", *report.record.blind);
   // The lease may have gone while this cycle was collecting.
   const capacity::Writer holder = writer();
-  for (Order& order : report.record.orders) {
-    auto& d = order.decision;
+  auto& said = report.record.result.decisions;  // one for each order
+  for (std::size_t i = 0; i < report.record.orders.size(); ++i) {
+    auto& d = report.record.orders[i].decision;
     if (d.writer == holder) continue;
     const auto current = d.current, pending = d.pending;
     d = capacity::reconcile(std::move(d), holder, current, pending);
+    if (i < said.size()) said[i] = d;
   }
 }
 
@@ -301,7 +341,7 @@ void ControlLoop::Impl::record() {
 
 void ControlLoop::Impl::save_state(bool now, UniqueFunction<void()> then) {
   const bool due = now || parts.loop->now() - saved_at >= config.state_every;
-  if (parts.state == nullptr || config.dry_run || !due || !leads()) return then();
+  if (parts.state == nullptr || config.dry_run || !restored || !due || !leads()) return then();
   saved_at = parts.loop->now();
   parts.state->save(
       brain.save(parts.calendar->unix_s()),

@@ -220,6 +220,9 @@ void ServiceImpl::make_loop() {
   loop.identity = identity();
   loop.generation = database_ && !options_.dry_run ? database_->generation() : 1;
   loop.dry_run = options_.dry_run;
+  const auto& lease = config_.kubernetes.lease;
+  // Seen, held against us for its whole time, taken.
+  loop.lead_wait = lease.duration + 3 * lease.retry;
   LoopParts parts;
   parts.loop = &loop_;
   parts.calendar = &calendar_;

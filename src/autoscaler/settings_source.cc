@@ -181,6 +181,7 @@ class WatchedSettings final : public SettingsSource {
     }
     return kept_.settings();
   }
+  bool known() const override { return known_ || !trouble_.empty(); }
   std::string_view origin() const override { return kept_.origin(); }
 
  private:

@@ -17,6 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::Contains;
+using ::testing::Each;
 using testing::FakeActuator;
 using testing::FakeCollector;
 using testing::FakeElector;
@@ -24,6 +25,7 @@ using testing::FakeSettings;
 using testing::FakeStateStore;
 using testing::Fleet;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::ScratchFolder;
 using testing::SimCalendar;
 
@@ -170,6 +172,57 @@ TEST_F(LoopTest, WhoLosesTheLeaseWhileCollectingCarriesNothingOut) {
   EXPECT_EQ(actuator.calls, 0);
 }
 
+TEST_F(LoopTest, AnOrderOfATermThatHasEndedIsVoidAndSaidToBe) {
+  elector.leadership = {true, "me", 1, ""};
+  auto with = parts();
+  with.elector = &elector;
+  fleet.rate_per_s = 90;
+  start(std::move(with));
+  loop.run_for(seconds(15 * 20 + 1));
+  const auto held = fleet.replicas;
+  fleet.rate_per_s = 300;
+  collector.takes = seconds(5);
+  loop.run_for(seconds(16));
+  elector.leadership = {true, "me", 2, ""};
+  const auto before = reports.size();
+  loop.run_for(seconds(5));
+  ASSERT_EQ(reports.size(), before + 1);
+  const std::string line = decision_lines(reports.back()).at(0);
+  EXPECT_THAT(line, HasSubstr("holds term 2: void"));
+  EXPECT_THAT(line, HasSubstr(R"("action":"hold")"));
+  EXPECT_EQ(fleet.replicas, held);
+  loop.run_for(seconds(30));
+  EXPECT_GT(fleet.replicas, held);
+}
+
+TEST_F(LoopTest, AFirstCycleWaitsForSettingsThatAreOnTheirWay) {
+  class Late final : public SettingsSource {
+   public:
+    explicit Late(SettingsSource& settings) : settings_(settings) {}
+    const Settings& read() override { return settings_.read(); }
+    bool known() const override { return is_known; }
+    std::string_view origin() const override { return "test"; }
+    bool is_known = false;
+
+   private:
+    SettingsSource& settings_;
+  } late(settings);
+  auto with = parts();
+  with.settings = &late;
+  start(with);
+  loop.run_for(seconds(10));
+  EXPECT_EQ(collector.calls, 0);
+  late.is_known = true;
+  loop.run_for(seconds(1));
+  EXPECT_EQ(reports.size(), 1u);
+  EXPECT_THAT(troubles(), IsEmpty()) << "waiting is not being late";
+  control.reset();
+  late.is_known = false;
+  start(with);
+  loop.run_for(seconds(20));
+  EXPECT_EQ(reports.size(), 2u) << "not for ever";
+}
+
 TEST_F(LoopTest, AnEndWaitsForOrdersUnderWayThenSavesAndGivesTheLeaseBack) {
   elector.leadership = {true, "me", 1, ""};
   actuator.takes = seconds(5);
@@ -215,6 +268,108 @@ TEST_F(LoopTest, OneCycleAndItsReport) {
   loop.run_for(seconds(100));
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(collector.calls, 1);
+}
+
+TEST_F(LoopTest, OneCycleWaitsForTheLease) {
+  auto with = parts();
+  with.elector = &elector;
+  config.lead_wait = seconds(20);
+  fleet.rate_per_s = 200;
+  control = std::make_unique<ControlLoop>(config, std::move(with));
+  int reported = 0;
+  control->run_once([&](const CycleReport& report) {
+    ++reported;
+    EXPECT_TRUE(report.leads);
+    EXPECT_THAT(report.troubles, IsEmpty()) << "waiting is not being late";
+  });
+  loop.run_for(seconds(19));
+  EXPECT_EQ(state.loads, 0) << "another one may learn still";
+  EXPECT_EQ(reported, 0);
+  elector.leadership = {true, "me", 1, "holds the lease"};
+  loop.run_for(seconds(2));
+  EXPECT_EQ(reported, 1);
+  EXPECT_EQ(actuator.calls, 1);
+}
+
+TEST_F(LoopTest, OneCycleIsWithoutEffectWhereAnotherOneStillLeadsAfterTheWait) {
+  elector.leadership = {false, "other", 4, "other leads"};
+  auto with = parts();
+  with.elector = &elector;
+  config.lead_wait = seconds(20);
+  fleet.rate_per_s = 200;
+  control = std::make_unique<ControlLoop>(config, std::move(with));
+  int reported = 0;
+  control->run_once([&](const CycleReport& report) { reported += report.leader == "other"; });
+  loop.run_for(seconds(22));
+  EXPECT_EQ(reported, 1);
+  EXPECT_EQ(actuator.calls, 0);
+}
+
+TEST_F(LoopTest, OneCycleThatIsToldToEndWhileItWaitsForTheLeaseEnds) {
+  auto with = parts();
+  with.elector = &elector;
+  config.lead_wait = seconds(20);
+  control = std::make_unique<ControlLoop>(config, std::move(with));
+  int reported = 0, ended = 0;
+  control->run_once([&](const CycleReport&) { ++reported; });
+  loop.run_for(seconds(5));
+  control->stop([&] { ++ended; });
+  loop.run_for(seconds(60));
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(reported, 0);
+  EXPECT_EQ(collector.calls, 0);
+  EXPECT_TRUE(elector.released);
+}
+
+TEST_F(LoopTest, AStoreThatDoesNotAnswerIsReadAgainAndNeverSavedOver) {
+  start(parts());
+  fleet.rate_per_s = 120;
+  loop.run_for(seconds(15 * 30));
+  bool ended = false;
+  control->stop([&] { ended = true; });
+  loop.run_for(seconds(1));
+  ASSERT_TRUE(ended);
+  control.reset();
+  const auto learnt = state.document;
+  const auto steady = fleet.replicas;
+  ASSERT_TRUE(learnt);
+  reports.clear();
+  state.unread = Error{ErrorCode::kUnavailable, "nobody answers"};
+  start(parts());
+  loop.run_for(seconds(15 * 5 + 10));
+  EXPECT_EQ(state.document, learnt);
+  EXPECT_THAT(troubles(), Each(HasSubstr("state: nobody answers; it is read again")));
+  EXPECT_EQ(troubles().size(), reports.size());
+  state.unread.reset();
+  reports.clear();
+  const int loads = state.loads;
+  loop.run_for(seconds(15 * 6));
+  EXPECT_EQ(state.loads, loads + 1);
+  EXPECT_THAT(troubles(), IsEmpty());
+  EXPECT_NE(state.document, learnt) << "it is saved again";
+  EXPECT_EQ(fleet.replicas, steady);
+}
+
+TEST_F(LoopTest, TheFirstCycleIsNotLateHoweverLongTheStoreTakes) {
+  class SlowStore final : public StateStore {
+   public:
+    explicit SlowStore(net::SimLoop& loop) : loop_(loop) {}
+    void load(UniqueFunction<void(Result<std::optional<std::string>>)> done) override {
+      answer_ =
+          loop_.after(seconds(14), [done = std::move(done)]() mutable { done(std::nullopt); });
+    }
+    void save(std::string, UniqueFunction<void(Result<void>)> done) override { done({}); }
+
+   private:
+    net::SimLoop& loop_;
+    std::unique_ptr<net::Timer> answer_;
+  } slow(loop);
+  auto with = parts();
+  with.state = &slow;
+  start(std::move(with));
+  loop.run_for(seconds(60));
+  EXPECT_GE(reports.size(), 3u);
+  EXPECT_THAT(troubles(), IsEmpty());
 }
 
 TEST_F(LoopTest, OneCycleThatIsToldToEndWhileItActsReportsAndEnds) {

@@ -34,7 +34,10 @@ struct LoopConfig {
   Duration history_keep = std::chrono::hours(24 * 7);
   std::string identity = "tailrace-autoscaler";  ///< who signs decisions
   std::uint64_t generation = 1;                  ///< of decisions, where there is no elector
-  bool dry_run = false;                          ///< nothing is written down or carried out
+  /// A single cycle waits so long to lead, where there is an elector: another leader's lease may
+  /// have to run out first.
+  Duration lead_wait{0};
+  bool dry_run = false;  ///< nothing is written down or carried out
 };
 
 /// What the loop works with; all of it outlives the loop. Null is not there.
@@ -60,8 +63,8 @@ class ControlLoop {
 
   /// Loads what was learnt, then cycles until stop(). `on_report` runs after each one.
   void start(std::function<void(const CycleReport&)> on_report);
-  /// The same for one cycle, which comes to `done`. Where another one leads, after one cycle
-  /// without effect.
+  /// The same for one cycle, which comes to `done`. Where another one leads still after lead_wait,
+  /// the cycle is without effect.
   void run_once(UniqueFunction<void(const CycleReport&)> done);
 
   /// Ends: what is being collected is abandoned, orders under way are waited for, state is saved

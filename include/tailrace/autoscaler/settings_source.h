@@ -34,6 +34,8 @@ class SettingsSource {
   virtual ~SettingsSource() = default;
   /// Reads again; valid until the next call.
   virtual const Settings& read() = 0;
+  /// False while it is not known yet what there is: soon after the beginning.
+  virtual bool known() const { return true; }
   /// Where it reads from, for people: "ConfigMap llm/wva-queueing-model-config".
   virtual std::string_view origin() const = 0;
 };

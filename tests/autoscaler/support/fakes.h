@@ -94,6 +94,8 @@ class FakeActuator final : public Actuator {
 class FakeStateStore final : public StateStore {
  public:
   void load(UniqueFunction<void(Result<std::optional<std::string>>)> done) override {
+    ++loads;
+    if (unread) return done(fail(*unread));
     done(document);
   }
   void save(std::string text, UniqueFunction<void(Result<void>)> done) override {
@@ -102,7 +104,8 @@ class FakeStateStore final : public StateStore {
     done({});
   }
   std::optional<std::string> document;
-  int saves = 0;
+  std::optional<Error> unread;  ///< what a load answers instead
+  int loads = 0, saves = 0;
 };
 
 class FakeElector final : public kubernetes::LeaderElector {
