@@ -135,6 +135,13 @@ def wait_until(condition, timeout=10, explain=lambda: "", interval=0.005):
         time.sleep(interval)
 
 
+def free_port():
+    """One that nothing listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def chat(prompt="hi", model="m", **more):
     return {"model": model, "messages": [{"role": "user", "content": prompt}], **more}
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness import BIN, Engine, FakeEngine, Gateway, backend, chat, chunk, http, raw_request, read_body, read_head, sse_head, wait_until
+from harness import BIN, Engine, FakeEngine, Gateway, backend, chat, chunk, free_port, http, raw_request, read_body, read_head, sse_head, wait_until
 
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 OK_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -414,11 +414,6 @@ def test_programs_name_what_is_wrong_with_their_arguments(tmp_path):
         got, message = program(*args)
         assert got == code and word in message and len(message) < 600, (args, got, message)
     busy.close()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
 
 
 def test_an_interrupted_load_reports_what_it_has():

@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -23,13 +22,9 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+from harness import free_port  # noqa: E402
 VERSION = "1.35.4"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def api_server_program():
@@ -47,7 +42,7 @@ class Cluster:
         facts = {"etcd": free_port(), "etcd_peer": free_port(), "api": free_port()}
         self.facts_file.write_text(json.dumps(facts))
         self._make_certificates()
-        self._write_kubeconfigs(facts)
+        self._write_kubeconfigs()
         peer = f"http://127.0.0.1:{facts['etcd_peer']}"
         self._spawn("etcd", ["etcd", "--data-dir", str(self.folder / "etcd"), "--unsafe-no-fsync",
                              "--listen-client-urls", f"http://127.0.0.1:{facts['etcd']}",
@@ -92,8 +87,17 @@ class Cluster:
                     raise
                 time.sleep(0.1)
 
+    def install_scaled_objects(self):
+        self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", (HERE / "scaled_object_crd.json").read_text())
+        self.wait_served("/apis/keda.sh/v1alpha1/scaledobjects")
+
+    def hang(self):
+        """It answers nothing any more, while connections stay; until restart_api()."""
+        os.kill(int((self.folder / "api.pid").read_text()), signal.SIGSTOP)
+
     def restart_api(self, pause_s=3.0):
-        self._end("api")
+        """As a crash does, without notice."""
+        self._end("api", signal.SIGKILL)
         time.sleep(pause_s)
         self.start_api()
 
@@ -104,31 +108,47 @@ class Cluster:
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def call(self, method, path, body=None, content_type="application/json"):
-        """An administrator's request; the answer's document. Raises urllib.error.HTTPError."""
-        facts = json.loads(self.facts_file.read_text())
-        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
-        context.load_cert_chain(str(self.folder / "admin.crt"), str(self.folder / "admin.key"))
+    def call(self, method, path, body=None, content_type="application/json", token=""):
+        """The answer's document. An administrator asks, or whose token it is. Raises urllib.error.HTTPError."""
         data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
-        request = urllib.request.Request(f"https://127.0.0.1:{facts['api']}{path}", data=data, method=method,
-                                         headers={"Content-Type": content_type, "Accept": "application/json"})
-        with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+        with self._open(method, path, data, content_type, token) as answer:
             text = answer.read().decode()
         return json.loads(text) if text.startswith("{") else text
+
+    def exchange(self, method, path, body, content_type, token):
+        """Status and text, whatever they are; `token` None: nobody asks."""
+        try:
+            with self._open(method, path, body.encode() if body else None, content_type, token) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def _open(self, method, path, data, content_type, token):
+        facts = json.loads(self.facts_file.read_text())
+        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        headers = {"Accept": "application/json"}
+        if content_type:
+            headers["Content-Type"] = content_type
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        elif token is not None:
+            context.load_cert_chain(str(self.folder / "admin.crt"), str(self.folder / "admin.key"))
+        request = urllib.request.Request(f"https://127.0.0.1:{facts['api']}{path}", data=data, method=method, headers=headers)
+        return urllib.request.urlopen(request, context=context, timeout=30)
 
     def _spawn(self, name, command):
         with open(self.folder / f"{name}.log", "ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
         (self.folder / f"{name}.pid").write_text(str(process.pid))
 
-    def _end(self, name):
+    def _end(self, name, how=signal.SIGTERM):
         pid_file = self.folder / f"{name}.pid"
         if not pid_file.exists():
             return
         pid = int(pid_file.read_text())
         pid_file.unlink()
         try:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, how)
             for _ in range(300):
                 try:
                     if os.waitpid(pid, os.WNOHANG)[0] == pid:
@@ -159,18 +179,23 @@ class Cluster:
         (self.folder / "token").write_text(token)
         (self.folder / "tokens.csv").write_text(f"{token},system:serviceaccount:tailrace:tailrace,tailrace\n")
 
-    def _write_kubeconfigs(self, facts):
-        def inline(name):
-            return base64.b64encode((self.folder / name).read_bytes()).decode()
+    def kubeconfig(self, user, namespace="tailrace"):
+        """The document, which is YAML too. `user`: a token, or the keys of a user."""
+        facts = json.loads(self.facts_file.read_text())
+        user = {"token": user} if isinstance(user, str) else user
+        cluster = {"server": f"https://127.0.0.1:{facts['api']}", "certificate-authority-data": self._inline("ca.crt")}
+        return {"apiVersion": "v1", "kind": "Config", "current-context": "test", "clusters": [{"name": "test", "cluster": cluster}],
+                "contexts": [{"name": "test", "context": {"cluster": "test", "user": "user", "namespace": namespace}}],
+                "users": [{"name": "user", "user": user}]}
 
-        users = {"admin": f"    client-certificate-data: {inline('admin.crt')}\n    client-key-data: {inline('admin.key')}\n",
-                 "tailrace": f"    tokenFile: {self.folder}/token\n"}
+    def _inline(self, name):
+        return base64.b64encode((self.folder / name).read_bytes()).decode()
+
+    def _write_kubeconfigs(self):
+        users = {"admin": {"client-certificate-data": self._inline("admin.crt"), "client-key-data": self._inline("admin.key")},
+                 "tailrace": {"tokenFile": f"{self.folder}/token"}}
         for name, user in users.items():
-            (self.folder / f"{name}.kubeconfig").write_text(
-                "apiVersion: v1\nkind: Config\ncurrent-context: test\ncontexts:\n- name: test\n  context:\n    cluster: test\n"
-                f"    user: {name}\n    namespace: tailrace\nclusters:\n- name: test\n  cluster:\n"
-                f"    server: https://127.0.0.1:{facts['api']}\n    certificate-authority-data: {inline('ca.crt')}\n"
-                f"users:\n- name: {name}\n  user:\n{user}")
+            (self.folder / f"{name}.kubeconfig").write_text(json.dumps(self.kubeconfig(user)))
 
 
 def main():
