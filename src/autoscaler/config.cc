@@ -9,6 +9,7 @@
 #include "tailrace/core/settings_reference.h"
 #include "tailrace/core/text.h"
 #include "tailrace/core/yaml_tree.h"
+#include "tailrace/net/address_field.h"
 
 namespace tailrace::autoscaler {
 namespace {
@@ -33,18 +34,13 @@ class TopKeys final : public core::SchemaVisitor {
   }
 };
 
-std::string url_text(const net::Url& url) {
-  return fmt::format("{}://{}{}", url.endpoint.tls ? "https" : "http", net::to_string(url.endpoint),
-                     url.prefix);
-}
-
 std::string source_text(const Config& config) {
   if (config.source == SourceKind::kPrometheus) {
-    return "Prometheus at " + url_text(config.prometheus.url);
+    return "Prometheus at " + net::to_string(config.prometheus.url);
   }
-  return config.gateway_metrics
-             ? fmt::format("exporters and the gateway at {}", url_text(*config.gateway_metrics))
-             : std::string("exporters");
+  return config.gateway_metrics ? fmt::format("exporters and the gateway at {}",
+                                              net::to_string(*config.gateway_metrics))
+                                : std::string("exporters");
 }
 
 std::string settings_text(const SettingsConfig& settings) {
@@ -57,24 +53,12 @@ std::string settings_text(const SettingsConfig& settings) {
 
 Result<Config> parse_config(std::string_view text, std::string_view origin,
                             const core::Environment& environment) {
-  if (text.size() > kConfigBytesMax) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: longer than {} bytes", origin, kConfigBytesMax));
-  }
-  const auto tree = core::parse_yaml(text);
-  if (!tree) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}", origin, tree.error().message));
-  }
   Config config;
-  core::Problems problems(origin);
-  core::SettingsReader reader(problems);
-  const core::YamlNode empty{core::YamlNode::Kind::kMap, 1, {}, {}, {}};
-  reader.read(tree->kind == core::YamlNode::Kind::kNull ? empty : *tree, "",
-              [&] { visit_config(reader, config); });
-  core::EnvironmentReader overrides(environment, problems, kEnvironmentPrefix);
-  visit_config(overrides, config);
-  check_together(config, problems);
-  if (!problems.none()) return fail(problems.error());
+  const auto read = core::read_settings(
+      {text, origin, kConfigBytesMax, kEnvironmentPrefix}, environment,
+      [&](core::SchemaVisitor& visitor) { visit_config(visitor, config); },
+      [&](core::Problems& problems) { check_together(config, problems); });
+  if (!read) return fail(read.error());
   return config;
 }
 
@@ -136,7 +120,7 @@ std::string summarize(const Config& config) {
               : std::string("\nno metrics listener");
   if (config.keda.enabled) text += fmt::format("\nKEDA on {}", net::to_string(config.keda.listen));
   if (config.processes.gateway) {
-    text += fmt::format("\nregisters replicas at {}", url_text(*config.processes.gateway));
+    text += fmt::format("\nregisters replicas at {}", net::to_string(*config.processes.gateway));
   }
   for (const MachineVariant& variant : config.variants) {
     text += fmt::format("\nvariant {}: {}/{}, {} to {} replicas, cost {:g}, ports from {}",

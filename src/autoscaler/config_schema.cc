@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tailrace/core/log_field.h"
 #include "tailrace/core/text.h"
 #include "tailrace/net/address_field.h"
 
@@ -18,6 +19,7 @@ using core::Field;
 using core::flag_field;
 using core::int_field;
 using core::real_field;
+using core::required;
 using core::SchemaVisitor;
 using core::text_field;
 using core::text_list_field;
@@ -33,12 +35,6 @@ using std::chrono::seconds;
 constexpr Duration kDay = hours(24);
 constexpr std::int64_t kReplicasMax = 1000;
 constexpr std::int64_t kTokensMax = 1'000'000'000;
-
-Field required(Field field) {
-  field.required = true;
-  field.default_text.clear();
-  return field;
-}
 
 /// As text_list_field, but the same word may come twice.
 Field command_field(std::string name, std::vector<std::string>& into, std::string help) {
@@ -192,18 +188,11 @@ void visit_outputs(SchemaVisitor& v, Config& config) {
   });
 }
 
-bool plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= 63 &&
-         name.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-             std::string_view::npos;
-}
-
 void check_variant(const MachineVariant& variant, core::Problems& problems) {
   const auto say = [&](std::string_view key, const std::string& what) {
     problems.add(fmt::format("variants.{}.{}", variant.name, key), what);
   };
-  if (!plain_name(variant.name)) {
+  if (!core::is_plain_name(variant.name, 63)) {
     problems.add("variants." + variant.name,
                  "is no name; use 1 to 63 letters, digits, dots, dashes or underscores");
   }
@@ -295,15 +284,8 @@ void visit_config(SchemaVisitor& v, Config& config) {
                            "the end."));
   });
   v.section("logging", "What is logged, on standard error.", [&] {
-    v.field(choice_field("level", config.log_level,
-                         {{"debug", log::Level::kDebug},
-                          {"info", log::Level::kInfo},
-                          {"warn", log::Level::kWarn},
-                          {"error", log::Level::kError}},
-                         "Least severe events that are logged."));
-    v.field(choice_field("format", config.log_format,
-                         {{"logfmt", log::Format::kLogfmt}, {"json", log::Format::kJson}},
-                         "How a line looks."));
+    v.field(core::log_level_field(config.log_level));
+    v.field(core::log_format_field(config.log_format));
   });
 }
 

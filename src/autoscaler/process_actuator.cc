@@ -13,27 +13,22 @@
 
 #include "autoscaler/command_template.h"
 #include "autoscaler/process_actuator_impl.h"
+#include "tailrace/core/field.h"
 #include "tailrace/core/log.h"
 #include "tailrace/core/text.h"
+#include "tailrace/net/address_field.h"
 
 namespace tailrace::autoscaler {
 namespace {
 
 constexpr std::size_t kRegistryBytesMax = std::size_t{16} << 20;
-constexpr std::string_view kNameLetters =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 100 &&
-         text.find_first_not_of(kNameLetters) == std::string_view::npos;
-}
 
 Result<void> check_variant(const ProcessVariant& variant) {
   const auto wrong = [&](std::string_view field, std::string_view what) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("variant {}: {} {}", core::quoted(variant.name), field, what));
   };
-  if (!is_name(variant.name)) {
+  if (!core::is_plain_name(variant.name, 100)) {
     return wrong("name", "must be 1 to 100 letters, digits, '.', '_' or '-'");
   }
   if (variant.key.model.empty()) return wrong("model", "is empty; name the model that it serves");
@@ -363,7 +358,7 @@ std::string ProcessActuatorImpl::log_path(std::string_view name) const {
 }
 
 std::string ProcessActuatorImpl::url_of(std::uint16_t port) const {
-  return "http://" + net::to_string(net::Endpoint{config_.host, port, false});
+  return net::to_string(net::Url{{config_.host, port, false}, ""});
 }
 
 }  // namespace tailrace::autoscaler

@@ -61,6 +61,34 @@ void EnvironmentReader::variable(std::string name, Field field) {
   for (const auto item : split(*value, ',')) assign(trim(item));
 }
 
+Result<void> read_settings(const SettingsText& given, const Environment& environment,
+                           const std::function<void(SchemaVisitor&)>& visit,
+                           const std::function<void(Problems&)>& check) {
+  if (given.text.size() > given.bytes_max) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: longer than {} bytes", given.origin, given.bytes_max));
+  }
+  const auto tree = parse_yaml(given.text);
+  if (!tree) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}:{}", given.origin, tree.error().message));
+  }
+  Problems problems(given.origin);
+  SettingsReader reader(problems);
+  const YamlNode empty{YamlNode::Kind::kMap, 1, {}, {}, {}};
+  reader.read(tree->kind == YamlNode::Kind::kNull ? empty : *tree, "", [&] { visit(reader); });
+  EnvironmentReader overrides(environment, problems, given.prefix);
+  visit(overrides);
+  check(problems);
+  if (!problems.none()) return fail(problems.error());
+  return {};
+}
+
+bool can_be_token(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
 Result<std::string> read_secret(const std::string& variable, const std::string& file,
                                 const Environment& environment) {
   std::string value;
@@ -79,10 +107,7 @@ Result<std::string> read_secret(const std::string& variable, const std::string& 
     return std::string();
   }
   const auto trimmed = trim(value);
-  // It becomes a header's value: nothing in it may end the header.
-  const bool plain =
-      std::all_of(trimmed.begin(), trimmed.end(), [](char c) { return c > 0x20 && c < 0x7f; });
-  if (trimmed.empty() || !plain) {
+  if (!can_be_token(trimmed)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("what {} holds is empty or has characters that no key can have",
                             quoted(variable.empty() ? file : variable)));

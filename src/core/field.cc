@@ -71,6 +71,13 @@ Result<Duration> duration_within(std::string_view text, Duration low, Duration h
 
 }  // namespace
 
+bool is_plain_name(std::string_view text, std::size_t bytes_max) {
+  return !text.empty() && text.size() <= bytes_max &&
+         text.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+             std::string_view::npos;
+}
+
 std::string join_words(const std::vector<std::string>& words, std::string_view separator) {
   return fmt::format("{}", fmt::join(words, separator));
 }
@@ -111,6 +118,12 @@ std::string print_bytes(std::size_t value) {
       return fmt::format("{}{}", value / factor, unit.name);
   }
   return fmt::format("{}", value);
+}
+
+Field required(Field field) {
+  field.required = true;
+  field.default_text.clear();
+  return field;
 }
 
 Field text_field(std::string name, std::string& into, std::string help) {

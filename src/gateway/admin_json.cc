@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tailrace/core/text.h"
+#include "tailrace/net/address_field.h"
 
 namespace tailrace::gateway {
 namespace json = boost::json;
@@ -52,8 +53,7 @@ json::object backend_object(const dispatch::BackendView& view, const Backend* ba
   const bool backing_off = view.backoff_until && *view.backoff_until > now;
   object["backoff_ms"] = backing_off ? ms(*view.backoff_until - now) : json::value();
   if (backend) {
-    object["url"] = core::valid_utf8((backend->url.endpoint.tls ? "https://" : "http://") +
-                                     net::to_string(backend->url.endpoint) + backend->url.prefix);
+    object["url"] = core::valid_utf8(net::to_string(backend->url));
     object["confirmed"] = backend->confirmed;
     object["last_error"] = text_or_null(backend->last_error);
     object["has_api_key"] = !backend->api_key.empty();

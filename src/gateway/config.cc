@@ -20,17 +20,10 @@ bool is_loopback(const net::Endpoint& endpoint) {
           endpoint.host.find_first_not_of("0123456789.") == std::string::npos);
 }
 
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= 64 &&
-         name.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-             std::string_view::npos;
-}
-
 void check_backend(const BackendConfig& backend, const std::string& prefix,
                    core::Problems& problems) {
   // A missing name is reported already.
-  if (!backend.name.empty() && !is_plain_name(backend.name)) {
+  if (!backend.name.empty() && !core::is_plain_name(backend.name, 64)) {
     problems.add(prefix + "name",
                  fmt::format("{} must be 1 to 64 letters, digits, dots, dashes or underscores",
                              core::quoted(backend.name)));
@@ -140,24 +133,12 @@ Environment no_environment() {
 
 Result<Config> parse_config(std::string_view text, std::string_view origin,
                             const Environment& environment) {
-  if (text.size() > kConfigBytesMax) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: longer than {} bytes", origin, kConfigBytesMax));
-  }
-  const auto tree = core::parse_yaml(text);
-  if (!tree) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}", origin, tree.error().message));
-  }
   Config config;
-  core::Problems problems(origin);
-  core::SettingsReader reader(problems);
-  const core::YamlNode empty{core::YamlNode::Kind::kMap, 1, {}, {}, {}};
-  reader.read(tree->kind == core::YamlNode::Kind::kNull ? empty : *tree, "",
-              [&] { visit_config(reader, config); });
-  core::EnvironmentReader overrides(environment, problems);
-  visit_config(overrides, config);
-  check_together(config, problems);
-  if (!problems.none()) return fail(problems.error());
+  const auto read = core::read_settings(
+      {text, origin, kConfigBytesMax}, environment,
+      [&](core::SchemaVisitor& visitor) { visit_config(visitor, config); },
+      [&](core::Problems& problems) { check_together(config, problems); });
+  if (!read) return fail(read.error());
   return config;
 }
 

@@ -73,11 +73,6 @@ std::string_view mode_name(PredictMode mode) {
   return "";
 }
 
-std::string url_of(const net::Url& url) {
-  return fmt::format("{}://{}{}", url.endpoint.tls ? "https" : "http", net::to_string(url.endpoint),
-                     url.prefix);
-}
-
 }  // namespace
 
 std::string configuration_reference() {
@@ -114,8 +109,9 @@ std::string summarize(const Config& config) {
                           : std::string("off"),
                       mode_name(config.predict.mode));
   for (const BackendConfig& backend : config.backends) {
-    text += fmt::format("\nbackend {}: {}, {} slots, models {}", backend.name, url_of(backend.url),
-                        backend.slots, core::join_words(backend.models, ", "));
+    text += fmt::format("\nbackend {}: {}, {} slots, models {}", backend.name,
+                        net::to_string(backend.url), backend.slots,
+                        core::join_words(backend.models, ", "));
   }
   if (config.backends.empty()) text += "\nno backends: add some through the admin API";
   return text + "\n";
@@ -125,7 +121,7 @@ std::string summarize_json(const Config& config) {
   boost::json::array backends;
   for (const BackendConfig& backend : config.backends) {
     backends.push_back({{"name", backend.name},
-                        {"url", url_of(backend.url)},
+                        {"url", net::to_string(backend.url)},
                         {"models", boost::json::value_from(backend.models)},
                         {"slots", backend.slots}});
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tailrace/core/log_field.h"
 #include "tailrace/dispatch/backend_choice.h"
 
 namespace tailrace::gateway {
@@ -17,6 +18,7 @@ using core::optional_duration_field;
 using core::optional_real_field;
 using core::optional_tokens_field;
 using core::real_field;
+using core::required;
 using core::text_field;
 using core::text_list_field;
 using core::tokens_field;
@@ -31,12 +33,6 @@ constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kMiB = 1024 * kKiB;
 constexpr std::size_t kGiB = 1024 * kMiB;
 constexpr Duration kDay = hours(24);
-
-Field required(Field field) {
-  field.required = true;
-  field.default_text.clear();
-  return field;
-}
 
 void visit_admin(SchemaVisitor& v, AdminConfig& admin) {
   v.field(flag_field("enabled", admin.enabled, "Whether the admin listener is opened at all."));
@@ -215,15 +211,8 @@ void visit_drain(SchemaVisitor& v, DrainConfig& drain) {
 }
 
 void visit_logging(SchemaVisitor& v, LoggingConfig& logging) {
-  v.field(choice_field("level", logging.level,
-                       {{"debug", log::Level::kDebug},
-                        {"info", log::Level::kInfo},
-                        {"warn", log::Level::kWarn},
-                        {"error", log::Level::kError}},
-                       "Least severe events that are logged."));
-  v.field(choice_field("format", logging.format,
-                       {{"logfmt", log::Format::kLogfmt}, {"json", log::Format::kJson}},
-                       "How a line looks."));
+  v.field(core::log_level_field(logging.level));
+  v.field(core::log_format_field(logging.format));
   v.field(flag_field("requests", logging.requests, "Whether each finished request is one line."));
 }
 

@@ -1,12 +1,18 @@
 #include "tailrace/net/address_field.h"
 
-#include <fmt/format.h>
-
 namespace tailrace::net {
 namespace {
 
 tl::unexpected<Error> wrong(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+/// `kind` is what the text should have been.
+Result<void> read_url(std::string_view text, std::string_view kind, Url& into) {
+  auto parsed = parse_url(text);
+  if (!parsed) return wrong("is " + std::string(kind) + ": " + parsed.error().message);
+  into = std::move(*parsed);
+  return {};
 }
 
 }  // namespace
@@ -34,18 +40,14 @@ core::Field url_field(std::string name, Url& into, std::string help) {
   field.type = "URL";
   field.help = std::move(help);
   if (!into.endpoint.host.empty()) {
-    field.default_text = fmt::format("{}://{}{}", into.endpoint.tls ? "https" : "http",
-                                     to_string(into.endpoint), into.prefix);
+    field.default_text = to_string(into);
   }
-  field.assign = [&into](std::string_view text) -> Result<void> {
-    auto parsed = parse_url(text);
-    if (!parsed) {
-      return wrong("is not a URL: " + parsed.error().message);
-    }
-    into = *parsed;
-    return {};
-  };
+  field.assign = [&into](std::string_view text) { return read_url(text, "not a URL", into); };
   return field;
+}
+
+std::string to_string(const Url& url) {
+  return (url.endpoint.tls ? "https://" : "http://") + to_string(url.endpoint) + url.prefix;
 }
 
 core::Field optional_url_field(std::string name, std::optional<Url>& into, std::string help) {
@@ -59,12 +61,10 @@ core::Field optional_url_field(std::string name, std::optional<Url>& into, std::
       into.reset();
       return {};
     }
-    auto parsed = parse_url(text);
-    if (!parsed) {
-      return wrong("is neither off nor a URL: " + parsed.error().message);
-    }
-    into = *parsed;
-    return {};
+    Url url;
+    auto read = read_url(text, "neither off nor a URL", url);
+    if (read) into = std::move(url);
+    return read;
   };
   return field;
 }

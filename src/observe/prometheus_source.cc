@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tailrace/core/check.h"
+#include "tailrace/net/address_field.h"
 
 namespace tailrace::observe {
 namespace {
@@ -66,9 +67,7 @@ std::string range_selector(const std::vector<std::string>& names,
 struct PrometheusSource::Impl {
   Impl(net::EventLoop& l, net::Network& network, PrometheusSourceConfig c)
       : loop(l), config(std::move(c)), api(l, network, config.server) {
-    const net::Url& url = config.server.url;
-    server = fmt::format("{}://{}{}", url.endpoint.tls ? "https" : "http",
-                         net::to_string(url.endpoint), url.prefix);
+    server = net::to_string(config.server.url);
   }
 
   void start(double now_s, const Wanted& wanted);

@@ -5,6 +5,7 @@
 // Secrets are named in a file and read from a variable or from a file of their own.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -54,6 +55,22 @@ class EnvironmentReader final : public OverrideVisitor {
   const Environment& environment_;
   Problems& problems_;
 };
+
+/// The text of a settings file.
+struct SettingsText {
+  std::string_view text;
+  std::string_view origin;  ///< for messages
+  std::size_t bytes_max;
+  std::string_view prefix = "TAILRACE_";  ///< of the variables that override its keys
+};
+/// Reads it by the schema `visit`, lets the environment override, then has `check` look for what no
+/// single key can tell. An empty text sets nothing. Errors: kInvalidArgument with all problems.
+Result<void> read_settings(const SettingsText& given, const Environment& environment,
+                           const std::function<void(SchemaVisitor&)>& visit,
+                           const std::function<void(Problems&)>& check);
+
+/// Not empty, and nothing but visible ASCII: a header's value that cannot end the header.
+bool can_be_token(std::string_view text);
 
 /// The key or token in `variable` or, where that is empty, in `file`; "" where both are. White
 /// space at its ends does not count. Errors: kInvalidArgument where it is not there, is empty, or

@@ -32,6 +32,9 @@ struct Field {
   std::function<Result<void>(std::string_view text)> assign;
 };
 
+/// The same field without a default: a file must have it.
+Field required(Field field);
+
 Field text_field(std::string name, std::string& into, std::string help);
 Field text_list_field(std::string name, std::vector<std::string>& into, std::string help);
 Field flag_field(std::string name, bool& into, std::string help);
@@ -70,6 +73,8 @@ Result<Duration> parse_duration(std::string_view text);
 Result<std::size_t> parse_bytes(std::string_view text);
 std::string print_duration(Duration value);
 std::string print_bytes(std::size_t value);
+/// 1 to `bytes_max` letters, digits, dots, dashes and underscores: safe in paths, URLs and logs.
+bool is_plain_name(std::string_view text, std::size_t bytes_max);
 std::string join_words(const std::vector<std::string>& words, std::string_view separator);
 
 template <class T>
