@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tailrace/core/environment.h"
 #include "tailrace/core/text.h"
 #include "tailrace/core/yaml_tree.h"
 #include "tailrace/kubernetes/api.h"
@@ -129,9 +130,8 @@ class Kubeconfig {
       }
     }
     access.token = text_of(user, "token");
-    const bool plain = std::all_of(access.token.begin(), access.token.end(),
-                                   [](char c) { return c > 0x20 && c < 0x7f; });
-    if (!plain) return wrong("has a user.token with blanks or control characters");
+    if (!access.token.empty() && !core::can_be_token(access.token))
+      return wrong("has a user.token with blanks or control characters");
     if (const std::string file = text_of(user, "tokenFile"); !file.empty()) {
       access.token_file = beside(file);
     }

@@ -8,8 +8,10 @@
 
 #include "kubernetes/api_core.h"
 #include "kubernetes/documents.h"
+#include "tailrace/core/environment.h"
 #include "tailrace/core/log.h"
 #include "tailrace/core/text.h"
+#include "tailrace/net/percent.h"
 
 namespace tailrace::kubernetes {
 namespace {
@@ -41,12 +43,6 @@ net::ClientOptions client_options() {
   // A cycle's connection serves the next one too; the server itself waits for 90 s and more.
   options.idle_connection_timeout = std::chrono::seconds(30);
   return options;
-}
-
-/// A header value that a damaged file cannot turn into two headers.
-bool plausible_token(std::string_view token) {
-  return !token.empty() &&
-         std::all_of(token.begin(), token.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
 class ApiImpl final : public Api {
@@ -87,7 +83,7 @@ std::string ApiCore::token() {
   if (access.token_file.empty()) return last_token_;
   const auto text = core::read_file(access.token_file, kTokenBytesMax);
   const std::string_view read = text ? core::trim(*text) : std::string_view();
-  if (plausible_token(read)) {
+  if (core::can_be_token(read)) {
     last_token_ = read;
     token_missing_ = false;
   } else if (!std::exchange(token_missing_, true)) {
@@ -145,16 +141,7 @@ Error error_of(const ApiRequest& request, const ApiAnswer& answer) {
 std::string with_query(std::string path, std::string_view key, std::string_view value) {
   path += path.find('?') == std::string::npos ? '?' : '&';
   path.append(key) += '=';
-  for (const char c : value) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || c == '.' || c == '~';
-    if (plain) {
-      path += c;
-    } else {
-      path += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return path;
+  return path + net::percent_encoded(value);
 }
 
 }  // namespace tailrace::kubernetes

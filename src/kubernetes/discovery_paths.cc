@@ -2,30 +2,21 @@
 
 #include <fmt/format.h>
 
+#include "tailrace/net/percent.h"
+
 namespace tailrace::kubernetes {
+
+using net::percent_encoded;
+
 namespace paths {
 namespace {
 
 std::string list_of(std::string_view root, const std::string& ns, std::string_view plural) {
   if (ns.empty()) return fmt::format("{}/{}", root, plural);
-  return fmt::format("{}/namespaces/{}/{}", root, escape(ns), plural);
+  return fmt::format("{}/namespaces/{}/{}", root, percent_encoded(ns), plural);
 }
 
 }  // namespace
-
-std::string escape(std::string_view text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-  std::string out;
-  for (const char c : text) {
-    if (kPlain.find(c) != std::string_view::npos) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
-}
 
 std::string horizontal_pod_autoscalers(const std::string& ns) {
   return list_of("/apis/autoscaling/v2", ns, "horizontalpodautoscalers");
@@ -49,10 +40,11 @@ std::string namespaces() {
   return "/api/v1/namespaces";
 }
 std::string pods(const std::string& ns, const std::string& selector) {
-  return list_of("/api/v1", ns, "pods") + "?labelSelector=" + escape(selector);
+  return list_of("/api/v1", ns, "pods") + "?labelSelector=" + percent_encoded(selector);
 }
 std::string replica_sets(const std::string& ns, const std::string& selector) {
-  return list_of("/apis/apps/v1", ns, "replicasets") + "?labelSelector=" + escape(selector);
+  return list_of("/apis/apps/v1", ns, "replicasets") +
+         "?labelSelector=" + percent_encoded(selector);
 }
 
 }  // namespace paths
@@ -60,8 +52,8 @@ std::string replica_sets(const std::string& ns, const std::string& selector) {
 std::string TargetRef::scale_path() const {
   std::string plural = kind == "LeaderWorkerSet" ? "leaderworkersets" : "deployments";
   const std::string root = api_version.find('/') == std::string::npos ? "/api/" : "/apis/";
-  return fmt::format("{}{}/namespaces/{}/{}/{}/scale", root, api_version, paths::escape(ns), plural,
-                     paths::escape(name));
+  return fmt::format("{}{}/namespaces/{}/{}/{}/scale", root, api_version, percent_encoded(ns),
+                     plural, percent_encoded(name));
 }
 
 }  // namespace tailrace::kubernetes

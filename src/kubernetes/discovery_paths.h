@@ -20,7 +20,4 @@ std::string namespaces();
 std::string pods(const std::string& ns, const std::string& selector);
 std::string replica_sets(const std::string& ns, const std::string& selector);
 
-/// Percent-encoded, for a path segment or a query's value.
-std::string escape(std::string_view text);
-
 }  // namespace tailrace::kubernetes::paths

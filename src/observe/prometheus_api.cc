@@ -8,6 +8,7 @@
 #include "observe/secrets.h"
 #include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
+#include "tailrace/net/percent.h"
 #include "tailrace/net/whole_answer.h"
 
 namespace tailrace::observe {
@@ -16,20 +17,11 @@ namespace {
 constexpr Duration kPauseMax = std::chrono::seconds(2);
 constexpr std::size_t kBodyShownBytesMax = 200;
 
-/// As a form has it: everything but RFC 3986's unreserved characters in percent codes.
 void add_field(std::string& form, std::string_view name, std::string_view value) {
   if (!form.empty()) form += '&';
   form += name;
   form += '=';
-  for (const char c : value) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '.' || c == '_' || c == '~';
-    if (plain) {
-      form += c;
-    } else {
-      form += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
+  form += net::percent_encoded(value);
 }
 
 std::string in_seconds(double seconds) {

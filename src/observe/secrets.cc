@@ -1,8 +1,8 @@
 #include "observe/secrets.h"
 
-#include <algorithm>
 #include <cstdlib>
 
+#include "tailrace/core/environment.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::observe {
@@ -35,10 +35,8 @@ Result<std::string> read_bearer_token(const PrometheusConfig& config) {
     return token;
   }
   if (token.empty()) return no_token(where + " is empty");
-  const bool visible = std::all_of(token.begin(), token.end(), [](char c) {
-    return static_cast<unsigned char>(c) > 0x20 && static_cast<unsigned char>(c) < 0x7f;
-  });
-  if (!visible) return no_token(where + " holds blanks or control characters: it is no token");
+  if (!core::can_be_token(token))
+    return no_token(where + " holds blanks or control characters: it is no token");
   return token;
 }
 
