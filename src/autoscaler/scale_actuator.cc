@@ -12,18 +12,6 @@
 namespace tailrace::autoscaler {
 namespace {
 
-std::string_view kind_of(kubernetes::ScalerKind kind) {
-  switch (kind) {
-    case kubernetes::ScalerKind::kHorizontalPodAutoscaler:
-      return "HorizontalPodAutoscaler";
-    case kubernetes::ScalerKind::kScaledObject:
-      return "ScaledObject";
-    case kubernetes::ScalerKind::kDeployment:
-      break;
-  }
-  return "Deployment";
-}
-
 bool was_cut_by_limit(const capacity::Decision& decision) {
   return std::any_of(decision.steps.begin(), decision.steps.end(), [](const auto& step) {
     return step.rule == "limit" && step.after < step.before;
@@ -114,7 +102,7 @@ class ApiScaleActuator final : public ScaleActuator {
       tell(variant, decision);
       return settle(batch, i, true,
                     fmt::format("left to {} {}, which reads the exported number",
-                                kind_of(variant.scaler), variant.name));
+                                to_string(variant.scaler), variant.name));
     }
     kubernetes::ScaleChange change{variant.target.scale_path(), variant.spec_replicas,
                                    decision.desired};

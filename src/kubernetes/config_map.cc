@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include "kubernetes/documents.h"
+#include "kubernetes/fields.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::kubernetes {
@@ -13,28 +14,15 @@ namespace {
 namespace json = boost::json;
 
 std::map<std::string, std::string> texts(const simdjson::dom::object& in, std::string_view key) {
-  std::map<std::string, std::string> found;
-  if (const auto held = member_object(in, key)) {
-    for (const auto field : *held) {
-      std::string_view text;
-      if (field.value.get(text) == simdjson::SUCCESS) found[std::string(field.key)] = text;
-    }
-  }
-  return found;
+  const auto held = member_object(in, key);
+  if (!held) return {};
+  return fields::texts_of(*held);
 }
 
 json::object as_json(const std::map<std::string, std::string>& map) {
   json::object object;
   for (const auto& [key, value] : map) object[key] = core::valid_utf8(value);
   return object;
-}
-
-Result<ConfigMap> map_of(const ApiRequest& request, const Result<ApiAnswer>& answer) {
-  if (!answer) return fail(answer.error());
-  if (!answer->ok()) return fail(error_of(request, *answer));
-  auto map = parse_config_map(answer->body);
-  if (!map) return fail(map.error().with_context(request.path));
-  return map;
 }
 
 ApiRequest writing(const ConfigMap& map) {
@@ -95,7 +83,7 @@ std::unique_ptr<ApiCall> read_config_map(
   return api.send(std::move(request),
                   [copy, done = std::move(done)](const Result<ApiAnswer>& answer) mutable {
                     if (answer && answer->status == 404) return done(std::nullopt);
-                    auto map = map_of(copy, answer);
+                    auto map = read_answer(copy, answer, parse_config_map);
                     if (!map) return done(fail(std::move(map).error()));
                     done(std::move(*map));
                   });
@@ -107,7 +95,7 @@ std::unique_ptr<ApiCall> write_config_map(Api& api, const ConfigMap& map,
   const ApiRequest copy = request;
   return api.send(std::move(request),
                   [copy, done = std::move(done)](const Result<ApiAnswer>& answer) mutable {
-                    done(map_of(copy, answer));
+                    done(read_answer(copy, answer, parse_config_map));
                   });
 }
 

@@ -239,10 +239,20 @@ std::pair<std::string, std::string> owner_of(Element root) {
 
 }  // namespace
 
+std::string_view to_string(ScalerKind kind) {
+  switch (kind) {
+    case ScalerKind::kHorizontalPodAutoscaler:
+      return "HorizontalPodAutoscaler";
+    case ScalerKind::kScaledObject:
+      return "ScaledObject";
+    case ScalerKind::kDeployment:
+      break;
+  }
+  return "Deployment";
+}
+
 std::string ScalerReading::object() const {
-  return fmt::format("{} {}/{}",
-                     kind == ScalerKind::kScaledObject ? "ScaledObject" : "HorizontalPodAutoscaler",
-                     ns, name);
+  return fmt::format("{} {}/{}", to_string(kind), ns, name);
 }
 
 std::string WorkloadReading::object() const {

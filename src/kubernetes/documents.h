@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tailrace/core/result.h"
+#include "tailrace/kubernetes/api.h"
 
 namespace tailrace::kubernetes {
 
@@ -48,5 +49,16 @@ Result<void> read_watch_line(std::string_view text, WatchLine& line);
 
 /// The message of a Status document, made fit for a log; "" where there is none.
 std::string status_message(std::string_view text);
+
+/// What `parse` reads in the body of a good answer, or what is wrong with it.
+template <class T>
+Result<T> read_answer(const ApiRequest& request, const Result<ApiAnswer>& answer,
+                      Result<T> (*parse)(std::string_view document)) {
+  if (!answer) return fail(answer.error());
+  if (!answer->ok()) return fail(error_of(request, *answer));
+  auto read = parse(answer->body);
+  if (!read) return fail(read.error().with_context(request.path));
+  return read;
+}
 
 }  // namespace tailrace::kubernetes

@@ -68,10 +68,14 @@ bool true_at(Element root, Path path) {
 }
 
 std::map<std::string, std::string> texts_at(Element root, Path path) {
-  std::map<std::string, std::string> texts;
   const auto element = at(root, path);
   simdjson::dom::object object;
-  if (!element || element->get(object) != simdjson::SUCCESS) return texts;
+  if (!element || element->get(object) != simdjson::SUCCESS) return {};
+  return texts_of(object);
+}
+
+std::map<std::string, std::string> texts_of(const simdjson::dom::object& object) {
+  std::map<std::string, std::string> texts;
   for (const auto field : object) {
     std::string_view text;
     if (field.value.get(text) == simdjson::SUCCESS) texts[std::string(field.key)] = text;

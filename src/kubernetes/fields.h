@@ -40,5 +40,6 @@ std::optional<std::int64_t> whole_at(Element root, Path path);
 bool true_at(Element root, Path path);
 /// A mapping from keys to texts; members of other types are left out.
 std::map<std::string, std::string> texts_at(Element root, Path path);
+std::map<std::string, std::string> texts_of(const simdjson::dom::object& object);
 
 }  // namespace tailrace::kubernetes::fields

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kubernetes/fields.h"
+#include "tailrace/core/rng.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::kubernetes {
@@ -273,12 +274,10 @@ TemplateReading read_pod_template(Element pod_template) {
 }
 
 std::string fingerprint(const EngineFlags& engine, const std::string& accelerator, int gpus) {
-  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
-  const auto add = [&hash](std::string_view text) {
-    for (const char c : text) {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-    }
-    hash = (hash ^ 0xffU) * 1099511628211ULL;  // no byte of UTF-8: parts stay apart
+  std::string all;
+  const auto add = [&all](std::string_view text) {
+    all += text;
+    all += '\xff';  // no byte of UTF-8: parts stay apart
   };
   add(engine.engine);
   add(engine.image);
@@ -289,7 +288,7 @@ std::string fingerprint(const EngineFlags& engine, const std::string& accelerato
   }
   add(accelerator);
   add(std::to_string(gpus));
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", stable_hash(all));
 }
 
 }  // namespace tailrace::kubernetes

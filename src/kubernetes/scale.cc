@@ -15,15 +15,6 @@ ApiRequest get(const std::string& path) {
   return request;
 }
 
-/// The scale that an answer holds, or what is wrong with it.
-Result<Scale> scale_of(const ApiRequest& request, const Result<ApiAnswer>& answer) {
-  if (!answer) return fail(answer.error());
-  if (!answer->ok()) return fail(error_of(request, *answer));
-  auto scale = parse_scale(answer->body);
-  if (!scale) return fail(scale.error().with_context(request.path));
-  return scale;
-}
-
 class ChangeCall final : public ApiCall {
  public:
   ChangeCall(Api& api, ScaleChange change, UniqueFunction<void(Result<ScaleOutcome>)> done)
@@ -34,7 +25,7 @@ class ChangeCall final : public ApiCall {
  private:
   void read() {
     call_ = api_.send(get(change_.path), [this](const Result<ApiAnswer>& answer) {
-      auto scale = scale_of(get(change_.path), answer);
+      auto scale = read_answer(get(change_.path), answer, parse_scale);
       if (!scale) return done_with(fail(std::move(scale).error()));
       if (scale->spec_replicas == change_.to) {
         return done_with(ScaleOutcome{ScaleOutcome::Kind::kAlready, std::move(*scale)});
@@ -58,7 +49,7 @@ class ChangeCall final : public ApiCall {
     call_ = api_.send(std::move(request), [this, copy](const Result<ApiAnswer>& answer) {
       // The object was written meanwhile, its status perhaps: whose number stands there now?
       if (answer && answer->status == 409 && ++conflicts_ < kConflictsMax) return read();
-      auto scale = scale_of(copy, answer);
+      auto scale = read_answer(copy, answer, parse_scale);
       if (!scale) return done_with(fail(std::move(scale).error()));
       done_with(ScaleOutcome{ScaleOutcome::Kind::kPatched, std::move(*scale)});
     });
@@ -116,7 +107,7 @@ std::unique_ptr<ApiCall> read_scale(Api& api, std::string path,
   ApiRequest request = get(path);
   return api.send(std::move(request), [path = std::move(path), done = std::move(done)](
                                           const Result<ApiAnswer>& answer) mutable {
-    done(scale_of(get(path), answer));
+    done(read_answer(get(path), answer, parse_scale));
   });
 }
 

@@ -19,6 +19,7 @@
 namespace tailrace::kubernetes {
 
 enum class ScalerKind { kHorizontalPodAutoscaler, kScaledObject, kDeployment };
+std::string_view to_string(ScalerKind kind);  ///< "HorizontalPodAutoscaler", …: the object's kind
 
 /// What is scaled.
 struct TargetRef {
