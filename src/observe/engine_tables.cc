@@ -152,6 +152,34 @@ GatewayTable endpoint_picker() {
   return t;
 }
 
+// --- what a table has --------------------------------------------------------------------------
+
+/// Shows each quantity with its name and its choices.
+template <class Show>
+void each_quantity(const EngineTable& t, const Show& show) {
+  show("requests completed", t.completed);
+  show("running", t.running);
+  show("waiting", t.waiting);
+  show("prompt tokens", t.input_tokens);
+  show("output tokens", t.output_tokens);
+  show("TTFT", t.ttft_ms);
+  show("ITL", t.itl_ms);
+  show("KV cache in use", t.kv_usage);
+  show("KV cache, tokens", t.kv_tokens);
+  show("prefix cache hits", t.prefix_hit);
+}
+template <class Show>
+void each_quantity(const GatewayTable& t, const Show& show) {
+  show("arrivals", t.arrivals);
+  show("waiting", t.waiting_requests);
+  show("waiting, predicted output tokens", t.waiting_tokens);
+  show("prompt tokens", t.input_tokens);
+  show("prompt tokens squared", t.input_squares);
+  show("output tokens", t.output_tokens);
+  show("output tokens squared", t.output_squares);
+  show("sent to each pod", t.dispatched);
+}
+
 // --- names -----------------------------------------------------------------------------------
 
 using Names = std::set<std::string, std::less<>>;
@@ -186,9 +214,11 @@ template <class... Kinds>
 void name(Names& out, const std::variant<Kinds...>& any) {
   std::visit([&](const auto& one) { name(out, one); }, any);
 }
-template <class T>
-void names(Names& out, const std::vector<T>& all) {
-  for (const auto& one : all) name(out, one);
+template <class Table>
+void names(Names& out, const Table& table) {
+  each_quantity(table, [&](std::string_view, const auto& choices) {
+    for (const auto& one : choices) name(out, one);
+  });
 }
 
 // --- the page --------------------------------------------------------------------------------
@@ -225,12 +255,13 @@ std::string text(const std::variant<Kinds...>& any) {
   return std::visit([](const auto& one) { return text(one); }, any);
 }
 
-template <class T>
-void row(std::string& out, std::string_view engine, std::string_view quantity,
-         const std::vector<T>& all) {
-  std::string series;
-  for (const auto& one : all) series += (series.empty() ? "" : "; else ") + text(one);
-  out += fmt::format("| {} | {} | {} |\n", engine, quantity, series.empty() ? "–" : series);
+template <class Table>
+void rows(std::string& out, std::string_view exporter, const Table& table) {
+  each_quantity(table, [&](std::string_view quantity, const auto& choices) {
+    std::string series;
+    for (const auto& one : choices) series += (series.empty() ? "" : "; else ") + text(one);
+    out += fmt::format("| {} | {} | {} |\n", exporter, quantity, series.empty() ? "–" : series);
+  });
 }
 
 }  // namespace
@@ -254,57 +285,15 @@ std::span<const GatewayTable> gateway_tables() {
 
 std::vector<std::string> series_names(std::span<const EngineKind> engines) {
   Names out{std::string(kProcessStart)};
-  for (const EngineKind kind : engines) {
-    const auto& t = table_of(kind);
-    names(out, t.completed);
-    names(out, t.running);
-    names(out, t.waiting);
-    names(out, t.input_tokens);
-    names(out, t.output_tokens);
-    names(out, t.ttft_ms);
-    names(out, t.itl_ms);
-    names(out, t.kv_usage);
-    names(out, t.kv_tokens);
-    names(out, t.prefix_hit);
-  }
-  for (const auto& t : gateway_tables()) {
-    names(out, t.arrivals);
-    names(out, t.waiting_requests);
-    names(out, t.waiting_tokens);
-    names(out, t.input_tokens);
-    names(out, t.output_tokens);
-    names(out, t.input_squares);
-    names(out, t.output_squares);
-    names(out, t.dispatched);
-  }
+  for (const EngineKind kind : engines) names(out, table_of(kind));
+  for (const auto& t : gateway_tables()) names(out, t);
   return {out.begin(), out.end()};
 }
 
 std::string engine_tables_reference() {
   std::string out = "| exporter | quantity | series |\n|---|---|---|\n";
-  for (const auto& t : engine_tables()) {
-    const auto engine = to_string(t.kind);
-    row(out, engine, "requests completed", t.completed);
-    row(out, engine, "running", t.running);
-    row(out, engine, "waiting", t.waiting);
-    row(out, engine, "prompt tokens", t.input_tokens);
-    row(out, engine, "output tokens", t.output_tokens);
-    row(out, engine, "TTFT", t.ttft_ms);
-    row(out, engine, "ITL", t.itl_ms);
-    row(out, engine, "KV cache in use", t.kv_usage);
-    row(out, engine, "KV cache, tokens", t.kv_tokens);
-    row(out, engine, "prefix cache hits", t.prefix_hit);
-  }
-  for (const auto& t : gateway_tables()) {
-    row(out, t.name, "arrivals", t.arrivals);
-    row(out, t.name, "waiting", t.waiting_requests);
-    row(out, t.name, "waiting, predicted output tokens", t.waiting_tokens);
-    row(out, t.name, "prompt tokens", t.input_tokens);
-    row(out, t.name, "prompt tokens squared", t.input_squares);
-    row(out, t.name, "output tokens", t.output_tokens);
-    row(out, t.name, "output tokens squared", t.output_squares);
-    row(out, t.name, "sent to each pod", t.dispatched);
-  }
+  for (const auto& t : engine_tables()) rows(out, to_string(t.kind), t);
+  for (const auto& t : gateway_tables()) rows(out, t.name, t);
   return out;
 }
 
