@@ -127,22 +127,6 @@ std::optional<double> seconds(double milliseconds) {
   return milliseconds > 0 ? std::optional(milliseconds / 1000) : std::nullopt;
 }
 
-std::string_view statistic_of(const queueing::Targets& targets) {
-  switch (targets.statistic) {
-    case queueing::Statistic::kMean:
-      break;
-    case queueing::Statistic::kP50:
-      return "p50";
-    case queueing::Statistic::kP90:
-      return "p90";
-    case queueing::Statistic::kP95:
-      return "p95";
-    case queueing::Statistic::kP99:
-      return "p99";
-  }
-  return "mean";
-}
-
 /// Age of a variant's newest reading.
 std::optional<double> age_of(const Snapshot& snapshot, const capacity::ModelKey& key,
                              const std::string& variant) {
@@ -293,7 +277,7 @@ void MetricsOutput::Impl::model(Page& page, const capacity::ModelAnalysis& analy
                  {labels[0],
                   labels[1],
                   {"kind", kind},
-                  {"statistic", std::string(statistic_of(analysis.slo.targets))},
+                  {"statistic", std::string(to_string(analysis.slo.targets.statistic))},
                   {"source", std::string(capacity::to_string(analysis.slo.source))}},
                  value);
     };

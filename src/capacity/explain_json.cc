@@ -36,7 +36,7 @@ json::object slo_json(const SloTarget& slo) {
   return {{"ttft_ms", target(slo.targets.ttft_ms)},
           {"itl_ms", target(slo.targets.itl_ms)},
           {"e2e_ms", target(slo.targets.e2e_ms)},
-          {"statistic", text(statistic_text(slo.targets.statistic))},
+          {"statistic", text(to_string(slo.targets.statistic))},
           {"source", text(to_string(slo.source))},
           {"reason", text_or_null(slo.reason)}};
 }

@@ -25,22 +25,6 @@ Result<Role> parse_role(std::string_view text) {
   return fail(ErrorCode::kInvalidArgument, "is no role; use both, prefill or decode");
 }
 
-std::string_view statistic_text(queueing::Statistic which) {
-  switch (which) {
-    case queueing::Statistic::kMean:
-      return "mean";
-    case queueing::Statistic::kP50:
-      return "p50";
-    case queueing::Statistic::kP90:
-      return "p90";
-    case queueing::Statistic::kP95:
-      return "p95";
-    case queueing::Statistic::kP99:
-      return "p99";
-  }
-  return "";
-}
-
 std::string targets_text(const queueing::Targets& targets) {
   std::string out;
   const std::pair<const char*, double> all[] = {
@@ -49,7 +33,7 @@ std::string targets_text(const queueing::Targets& targets) {
     if (!(value > 0)) continue;
     out += fmt::format("{}{} {:.4g} ms", out.empty() ? "" : " and ", name, value);
   }
-  if (!out.empty()) out += fmt::format(", {}", statistic_text(targets.statistic));
+  if (!out.empty()) out += fmt::format(", {}", to_string(targets.statistic));
   return out;
 }
 

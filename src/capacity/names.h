@@ -12,7 +12,6 @@ namespace tailrace::capacity {
 std::string_view role_text(Role role);  ///< "both", "prefill", "decode"
 /// Errors: kInvalidArgument naming the roles, to stand after the text.
 Result<Role> parse_role(std::string_view text);
-std::string_view statistic_text(queueing::Statistic which);  ///< "mean", "p50", …
 /// "TTFT 500 ms and ITL 50 ms, mean"; empty without a target.
 std::string targets_text(const queueing::Targets& targets);
 /// "ITL", "stability (sequences)".

@@ -214,6 +214,22 @@ OutOfRange range_of_rate(const Sizing& found, RateSearch& search,
 
 }  // namespace
 
+std::string_view to_string(Statistic which) {
+  switch (which) {
+    case Statistic::kMean:
+      return "mean";
+    case Statistic::kP50:
+      return "p50";
+    case Statistic::kP90:
+      return "p90";
+    case Statistic::kP95:
+      return "p95";
+    case Statistic::kP99:
+      return "p99";
+  }
+  return "";
+}
+
 std::string_view to_string(SizingLimit limit) {
   switch (limit) {
     case SizingLimit::kNone:

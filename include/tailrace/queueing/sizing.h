@@ -16,6 +16,7 @@ namespace tailrace::queueing {
 
 /// What of its distribution a target binds. Other than the mean: corrected mode only.
 enum class Statistic { kMean, kP50, kP90, kP95, kP99 };
+std::string_view to_string(Statistic which);  ///< "mean", "p50", …
 
 /// 0 is no target.
 struct Targets {
