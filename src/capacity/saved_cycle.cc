@@ -174,6 +174,12 @@ class Reader {
     if (!ok() || value.is_null()) return std::nullopt;
     return value;
   }
+  /// An object that must be there.
+  std::optional<dom::element> object(std::string_view name) {
+    const auto element = optional(name);
+    if (!element) wrong(name, "object");
+    return element;
+  }
   dom::array list(std::string_view name) {
     dom::array out;
     if (object_[name].get(out) != simdjson::SUCCESS) wrong(name, "list");
@@ -247,11 +253,8 @@ std::optional<queueing::Workload> workload_of(Reader& parent) {
 
 DemandHistory arrivals_of(Reader& parent) {
   DemandHistory out;
-  const auto element = parent.optional("arrivals");
-  if (!element) {
-    parent.wrong("arrivals", "object");
-    return out;
-  }
+  const auto element = parent.object("arrivals");
+  if (!element) return out;
   Reader r(*element);
   DemandHistory::Memory memory;
   memory.now_s = r.number("now_s");
@@ -272,11 +275,8 @@ DemandHistory arrivals_of(Reader& parent) {
 
 SteadyLengths lengths_of(Reader& parent) {
   SteadyLengths out;
-  const auto element = parent.optional("lengths");
-  if (!element) {
-    parent.wrong("lengths", "object");
-    return out;
-  }
+  const auto element = parent.object("lengths");
+  if (!element) return out;
   Reader r(*element);
   SteadyLengths::Memory memory;
   memory.mean = workload_of(r);
@@ -296,11 +296,8 @@ ModelMemory model_of(Reader& r) {
   m.arrivals = arrivals_of(r);
   m.lengths = lengths_of(r);
   m.one_queue = r.flag("one_queue");
-  const auto element = r.optional("freeze");
-  if (!element) {
-    r.wrong("freeze", "object");
-    return m;
-  }
+  const auto element = r.object("freeze");
+  if (!element) return m;
   Reader f(*element);
   SloFreeze::Memory memory;
   memory.frozen = slo_of(f, "frozen");
@@ -426,13 +423,10 @@ Result<SavedCycle> parse_saved_cycle(std::string_view document) {
   SavedCycle out;
   dom::parser parser(tune::ParameterStore::kFileBytesMax);
   dom::object root;
-  if (parser.parse(document.data(), document.size()).get(root) != simdjson::SUCCESS) {
-    // It is not ours; the store says what is wrong with it, or reads what version 1 was.
-    if (const auto read = out.store.restore(document); !read) return fail(read.error());
-    return out;
-  }
   std::string_view format;
-  if (root["format"].get(format) != simdjson::SUCCESS || format != kFormat) {
+  if (parser.parse(document.data(), document.size()).get(root) != simdjson::SUCCESS ||
+      root["format"].get(format) != simdjson::SUCCESS || format != kFormat) {
+    // It is not ours; the store says what is wrong with it, or reads what version 1 was.
     if (const auto read = out.store.restore(document); !read) return fail(read.error());
     return out;
   }
