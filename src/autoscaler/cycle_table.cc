@@ -8,15 +8,6 @@
 namespace tailrace::autoscaler {
 namespace {
 
-/// Cells of a table are ASCII; a name may be anything.
-std::string ascii(const std::string& text) {
-  std::string out = core::printable(text);
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) > 126) c = '?';
-  }
-  return out;
-}
-
 std::string headline(const CycleReport& report) {
   std::string out = fmt::format("cycle {}", report.record.cycle);
   if (report.dry_run) out += ", dry run: nothing is changed";
@@ -48,9 +39,10 @@ std::string report_table(const CycleReport& report) {
                          {"waits for", Align::kLeft}});
     for (const Order& order : record.orders) {
       const auto& d = order.decision;
-      table.add_row({ascii(d.variant), ascii(d.key.text()), fmt::format("{}", d.current),
-                     fmt::format("{}", d.pending), fmt::format("{}", d.desired), ascii(d.reason),
-                     d.waits_for.empty() ? "-" : ascii(d.waits_for)});
+      table.add_row({report::ascii_cell(d.variant), report::ascii_cell(d.key.text()),
+                     fmt::format("{}", d.current), fmt::format("{}", d.pending),
+                     fmt::format("{}", d.desired), report::ascii_cell(d.reason),
+                     d.waits_for.empty() ? "-" : report::ascii_cell(d.waits_for)});
     }
     out += table.text();
   }

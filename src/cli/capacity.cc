@@ -304,15 +304,6 @@ void print_json(const Answer& answer, const Question& question, bool one_line) {
   fmt::print("]}}\n");
 }
 
-/// Cells of a table are ASCII; a name may be anything.
-std::string ascii(const std::string& text) {
-  std::string out = core::printable(text);
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) > 126) c = '?';
-  }
-  return out;
-}
-
 void print_table(const Answer& answer, const Question& question, bool replay, bool explained) {
   using Align = report::Table::Align;
   std::vector<report::Table::Column> columns{{"model", Align::kLeft},
@@ -335,16 +326,16 @@ void print_table(const Answer& answer, const Question& question, bool replay, bo
       const auto& d = decisions[j];
       const auto& v = model.variants[j];
       const bool sized = v.evidence == capacity::Evidence::kSized;
-      std::vector<std::string> cells{ascii(d.key.text()),
-                                     ascii(d.variant),
-                                     ascii(d.accelerator),
+      std::vector<std::string> cells{report::ascii_cell(d.key.text()),
+                                     report::ascii_cell(d.variant),
+                                     report::ascii_cell(d.accelerator),
                                      fmt::format("{}", d.current),
                                      fmt::format("{}", d.pending),
                                      fmt::format("{}", d.desired),
                                      std::string(to_string(d.action)),
                                      sized ? report::figure(v.per_replica_per_s) : "-",
                                      sized ? report::figure(v.demand_per_s) : "-"};
-      if (replay) cells.push_back(ascii(d.reason));
+      if (replay) cells.push_back(report::ascii_cell(d.reason));
       table.add_row(std::move(cells));
     }
     if (explained) why += "\n" + capacity::explain(model, decisions);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tailrace/core/check.h"
+#include "tailrace/core/printable.h"
 
 namespace tailrace::report {
 namespace {
@@ -50,6 +51,14 @@ std::string Table::text() const {
   std::string out = line([&](std::size_t c) { return columns_[c].title; });
   out += line([&](std::size_t c) { return std::string(widths[c], '-'); });
   for (const auto& row : rows_) out += line([&](std::size_t c) { return row[c]; });
+  return out;
+}
+
+std::string ascii_cell(std::string_view text) {
+  std::string out = core::printable(text);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) > 126) c = '?';
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tailrace::report {
@@ -27,6 +28,9 @@ class Table {
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+/// A text from outside as a cell: printable, and "?" for what is not ASCII.
+std::string ascii_cell(std::string_view text);
 
 /// About `digits` significant digits without an exponent where that stays readable: "0.0123",
 /// "12.3", "1230"; "-" for nothing.
