@@ -218,13 +218,7 @@ class Elastic {
     if (!request) return fail(request.error());
     ++totals_.offered;
     request->id = totals_.offered - 1;
-    Live& live = live_.add(std::move(*request));
-    RequestRecord& record = live.record;
-    record.id = live.request.id;
-    record.arrival = live.since = now;
-    record.prompt = live.request.prompt;
-    record.output = live.request.output;
-    record.cap = live.request.cap;
+    Live& live = live_.add(std::move(*request), now);
     held_.push_back(live.key);
     return {};
   }

@@ -40,8 +40,8 @@ class LiveTable {
 
   bool full() const { return free_.empty() && slots_.size() == std::size_t{1} << kSlotBits; }
 
-  /// Not full(). The request's `id` grows from call to call.
-  Live& add(Request&& request) {
+  /// Not full(). The request's `id` grows from call to call; its record begins `now`.
+  Live& add(Request&& request, MonoTime now) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(slots_.size()));
       slots_.emplace_back();
@@ -52,6 +52,12 @@ class LiveTable {
     live = Live{};
     live.key = ((request.id + 1) << kSlotBits) | slot;
     live.request = std::move(request);
+    RequestRecord& record = live.record;
+    record.id = live.request.id;
+    record.arrival = live.since = now;
+    record.prompt = live.request.prompt;
+    record.output = live.request.output;
+    record.cap = live.request.cap;
     ++size_;
     return live;
   }

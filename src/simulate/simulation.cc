@@ -180,13 +180,7 @@ Result<void> Simulation::arrive(MonoTime now) {
   }
   ++totals_.offered;
   totals_.last_arrival = now;
-  Live& live = books_.live.add(std::move(arrival_));
-  RequestRecord& record = live.record;
-  record.id = live.request.id;
-  record.arrival = live.since = now;
-  record.prompt = live.request.prompt;
-  record.output = live.request.output;
-  record.cap = live.request.cap;
+  Live& live = books_.live.add(std::move(arrival_), now);
   live.prefix = prefix_key(live.request, spec_.front.prefix_depth);
   predict(live, now);
   if (!dispatcher_) {

@@ -49,7 +49,7 @@ TEST(RefiningLine, AsksOncePerStepAndTellsBeforeTheReview) {
   const auto line = make_refining_line(std::make_unique<Notebook>(notes), 50, predictor, live);
   EXPECT_EQ(line->review_interval(), 8);
   engine::SequenceView sequence;
-  sequence.id = engine::SequenceId(live.add(testing::request(0, 0, 10, 500)).key);
+  sequence.id = engine::SequenceId(live.add(testing::request(0, 0, 10, 500), MonoTime{}).key);
   std::vector<engine::SequenceId> preempt;
   for (const std::int64_t generated : {49, 50, 57, 100, 103}) {
     sequence.generated = Tokens(generated);
