@@ -4,13 +4,14 @@
 // time-out. Loop thread only.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tailrace/net/http_client.h"
+#include "tailrace/net/whole_answer.h"
 
 namespace tailrace::autoscaler {
 
@@ -21,31 +22,23 @@ struct GatewayBackend {
   bool draining = false;
 };
 
-/// A GET, PUT or DELETE of a small document, with one deadline over all of it.
+/// Requests for whole, small answers, any number at once: each with one deadline over all of it.
 class HttpRequests {
  public:
   HttpRequests(net::EventLoop& loop, net::Network& network, Duration timeout);
-  ~HttpRequests();
   HttpRequests(const HttpRequests&) = delete;
   HttpRequests& operator=(const HttpRequests&) = delete;
 
-  struct Answer {
-    int status = 0;
-    std::string body;  ///< at most 4 MiB
-  };
-  /// `done` runs once, unless this object is destroyed first.
+  /// `done` runs once, unless this object is destroyed first, and may destroy it.
   void send(const net::Endpoint& to, net::RequestHead head, std::string body,
-            UniqueFunction<void(Result<Answer>)> done);
+            UniqueFunction<void(Result<net::WholeAnswer>)> done);
 
  private:
-  struct Pending;
-  void finish(std::uint64_t id, Result<Answer> answer);
-
   net::EventLoop& loop_;
   std::unique_ptr<net::HttpClient> client_;
   Duration timeout_;
   std::uint64_t next_ = 0;
-  std::vector<std::unique_ptr<Pending>> pending_;
+  std::map<std::uint64_t, std::unique_ptr<net::Question>> questions_;
 };
 
 class GatewayAdmin {
@@ -61,7 +54,7 @@ class GatewayAdmin {
 
  private:
   void call(std::string method, const std::string& path, std::string body,
-            UniqueFunction<void(Result<HttpRequests::Answer>)> done);
+            UniqueFunction<void(Result<net::WholeAnswer>)> done);
 
   HttpRequests& requests_;
   net::Url url_;

@@ -64,7 +64,7 @@ class ProcessActuatorImpl final : public ProcessActuator {
   void start(Replica& replica);
   void probe(Replica& replica);
   void probed(const std::string& name, const ProcessId& process,
-              const Result<HttpRequests::Answer>& answer);
+              const Result<net::WholeAnswer>& answer);
   void advance(Replica& replica);
   void stop(Replica& replica);
   void enter(Replica& replica, ReplicaState state);

@@ -296,22 +296,21 @@ void ProcessActuatorImpl::probe(Replica& replica) {
   net::RequestHead head;
   head.method = "GET";
   head.target = replica.variant->health_path;
-  requests_.send(
-      {config_.host, replica.entry.port, false}, std::move(head), "",
-      [this, name = replica.entry.name, process = *replica.entry.process](
-          const Result<HttpRequests::Answer>& answer) { probed(name, process, answer); });
+  requests_.send({config_.host, replica.entry.port, false}, std::move(head), "",
+                 [this, name = replica.entry.name, process = *replica.entry.process](
+                     const Result<net::WholeAnswer>& answer) { probed(name, process, answer); });
 }
 
 void ProcessActuatorImpl::probed(const std::string& name, const ProcessId& process,
-                                 const Result<HttpRequests::Answer>& answer) {
+                                 const Result<net::WholeAnswer>& answer) {
   Replica* const replica = find(name);
   if (replica == nullptr) return;
   replica->probing = false;
   if (replica->entry.state != ReplicaState::kStarting || replica->entry.process != process) return;
-  if (!answer || answer->status < 200 || answer->status > 299) {
+  if (!answer || answer->head.status < 200 || answer->head.status > 299) {
     replica->message = fmt::format(
         "health check at {}{}: {}", url_of(replica->entry.port), replica->variant->health_path,
-        answer ? fmt::format("answered {}", answer->status) : answer.error().message);
+        answer ? fmt::format("answered {}", answer->head.status) : answer.error().message);
     replica->probe_at = loop_.now() + config_.poll;
     return;
   }
