@@ -165,9 +165,7 @@ int Autoscale::run() {
                      "leave out --json, or name a file in decision_log.file"},
                     kExitUsage);
   }
-  auto launched = launch(std::move(*config));
-  if (launched) launched = announce();
-  if (!launched) return complain(launched.error(), exit_code_of(launched.error()));
+  // Before anybody can know that it is there: the loop hands on what comes sooner.
   loop_->on_terminate([this](int signal) {
     if (signal == SIGHUP) {
       if (!options_.once) return reload();
@@ -182,6 +180,9 @@ int Autoscale::run() {
     log::info("stopping", {{"signal", signal}});
     if (!reloading_) service_->stop([this] { loop_->stop(); });
   });
+  auto launched = launch(std::move(*config));
+  if (launched) launched = announce();
+  if (!launched) return complain(launched.error(), exit_code_of(launched.error()));
   loop_->run();
   service_.reset();
   if (options_.once && !reported_) {
