@@ -11,6 +11,7 @@
 #   make accuracy   what the capacity analyzer gets right and wrong, into docs/capacity-accuracy.md
 #   make test-kubernetes  the autoscaler's Kubernetes side against a real kube-apiserver (the first time 6 minutes of CPU to build it)
 #   make autoscaler the control loop on a fixed load in simulation, into docs/autoscaler-scenario.md (about 160 s of CPU on one core)
+#   make autoscaler-real  the same with processes and Prometheus, into docs/autoscaler-real.md (about 12 minutes, both cores of an idle machine)
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
@@ -25,7 +26,7 @@ CONFORMANCE_RUNS ?= 1000000
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := build
-.PHONY: build test test-kubernetes demo bench conformance gain tie beyond accuracy autoscaler lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
+.PHONY: build test test-kubernetes demo bench conformance gain tie beyond accuracy autoscaler autoscaler-real lint sanitize fuzz install clean setup-core setup-python setup-node unit e2e
 
 setup-core:
 	@tools/setup core
@@ -85,6 +86,10 @@ autoscaler: setup-core
 	@cmake --preset release >/dev/null
 	@ninja -C build -j $(JOBS) autoscaler_scenario
 	@experiments/autoscaler/run
+
+autoscaler-real: build
+	@ninja -C build -j $(JOBS) autoscaler_scenario
+	@experiments/autoscaler/run-real
 
 lint: setup-core
 	@tools/format --check

@@ -112,7 +112,7 @@ function(tailrace_tests)
   tailrace_test_program(simulate issues_test unit "${issues}" "${CMAKE_SOURCE_DIR}/tests/observe/support/scrapes.cc")
   target_link_libraries(issues_test PRIVATE tailrace::emulator tailrace::loadgen tailrace::capacity tailrace::autoscaler)
   target_sources(issues_test PRIVATE ${CMAKE_SOURCE_DIR}/experiments/autoscaler/scenario.cc ${CMAKE_SOURCE_DIR}/experiments/autoscaler/clairvoyant.cc
-    ${CMAKE_SOURCE_DIR}/experiments/autoscaler/laws.cc ${CMAKE_SOURCE_DIR}/tests/autoscaler/support/fakes.cc ${CMAKE_SOURCE_DIR}/tests/autoscaler/support/process_world.cc)
+    ${CMAKE_SOURCE_DIR}/experiments/autoscaler/laws.cc ${CMAKE_SOURCE_DIR}/experiments/autoscaler/plan.cc ${CMAKE_SOURCE_DIR}/tests/autoscaler/support/fakes.cc ${CMAKE_SOURCE_DIR}/tests/autoscaler/support/process_world.cc)
   target_include_directories(issues_test PRIVATE ${CMAKE_SOURCE_DIR}/experiments)
   # tests/accuracy/*_test.cc → accuracy_test: short runs of experiments/capacity, which joins modules that
   # may not include one another.

@@ -10,25 +10,18 @@
 
 namespace tailrace::scenario {
 
-struct Mix {
-  int tp4 = 0, tp8 = 0;
-
-  int replicas() const { return tp4 + tp8; }
-};
-
 /// By simulation: a few seconds.
-double measure_largest_rate(const Mix& mix);
-/// As measure_largest_rate() found them.
-double largest_rate(const Mix& mix);
+double measure_largest_rate(const Scenario& scenario, const Mix& mix);
 
-/// The cheapest; of two that cost the same the one with fewer replicas.
-Mix cheapest_mix(double rate);
+/// The cheapest by scenario.largest_rates; of two that cost the same the one with fewer replicas.
+Mix cheapest_mix(const Scenario& scenario, double rate);
 
-/// Replicas integrated over the whole profile.
-double clairvoyant_engine_s(const std::vector<simulate::RatePoint>& profile, double duration_s);
-/// The same in units of cost.
-double clairvoyant_cost_s(const std::vector<simulate::RatePoint>& profile, double duration_s);
-
-inline constexpr int kTp4Max = 4, kTp8Max = 6;
+/// Integrated over a segment.
+struct Clairvoyant {
+  double engine_s = 0, cost_s = 0;
+};
+Clairvoyant clairvoyant(const Scenario& scenario, const Segment& segment);
+/// Over all of them.
+Clairvoyant clairvoyant(const Scenario& scenario);
 
 }  // namespace tailrace::scenario

@@ -11,8 +11,10 @@
 
 #include "autoscaler/clairvoyant.h"
 #include "autoscaler/laws.h"
+#include "autoscaler/plan.h"
 #include "autoscaler/scenario.h"
 #include "tailrace/core/check.h"
+#include "tailrace/core/text.h"
 
 namespace tailrace::scenario {
 namespace {
@@ -28,7 +30,7 @@ struct Score {
 
   double steady() const {
     double least = 1;
-    const auto all = segments();
+    const auto all = simulated_scenario().segments();
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].steady) least = std::min(least, goodput[i]);
     }
@@ -36,18 +38,20 @@ struct Score {
   }
 };
 
-Score score(const Result<autoscaler::FleetRun>& run) {
+Score score(const Scenario& scenario, const Result<autoscaler::FleetRun>& run) {
   TAILRACE_CHECK(run.has_value());
   Score out;
-  for (const Segment& s : segments()) {
+  for (const Segment& s : scenario.segments()) {
     out.goodput.push_back(run->goodput(kTargets, s.from_s, s.to_s));
   }
-  out.whole = run->goodput(kTargets, 0, duration_s());
-  out.replicas = run->engine_s() / clairvoyant_engine_s(profile(), duration_s());
-  const auto kinds = variants(0, 0);
+  out.whole = run->goodput(kTargets, 0, scenario.duration_s());
+  const Clairvoyant least = clairvoyant(scenario);
+  out.replicas = run->engine_s() / least.engine_s;
   double cost = 0;
-  for (std::size_t v = 0; v < kinds.size(); ++v) cost += kinds[v].cost * run->totals.engine_s[v];
-  out.cost = cost / clairvoyant_cost_s(profile(), duration_s());
+  for (std::size_t v = 0; v < scenario.kinds.size(); ++v) {
+    cost += scenario.kinds[v].cost * run->totals.engine_s[v];
+  }
+  out.cost = cost / least.cost_s;
   return out;
 }
 
@@ -84,7 +88,7 @@ Contender by_pods(const std::string& name, PodAutoscaler::Metric metric, double 
   return {name, [=](const autoscaler::SimulatedFleet& fleet) {
             // Kubernetes adds to each variant by itself, up to a limit of its own.
             return autoscaler::run_fleet(
-                fleet, PodAutoscaler(metric, target, {1, 1}, {kTp4Max, kPodsMax}));
+                fleet, PodAutoscaler(metric, target, {1, 1}, {kFirstMax, kPodsMax}));
           }};
 }
 
@@ -100,16 +104,16 @@ void line(const std::string& text) {
   std::fflush(stdout);
 }
 
-int print_scenario(std::uint64_t seeds) {
+int print_scenario(const Scenario& scenario, std::uint64_t seeds) {
   int missed = 0;
   line("| seed | base | ramp | plateau | fall | lull | whole | replica-seconds | cost |");
   line("|---|---|---|---|---|---|---|---|---|");
   const Contender ours = by_settings("tailrace", settings_text(), false);
   Score worst;
-  worst.goodput.assign(segments().size(), 1);
+  worst.goodput.assign(scenario.segments().size(), 1);
   worst.whole = 1;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    const Score s = score(ours.run(fleet(seed)));
+    const Score s = score(scenario, ours.run(scenario.fleet(seed)));
     std::string row = fmt::format("| {} |", seed);
     for (std::size_t i = 0; i < s.goodput.size(); ++i) {
       row += fmt::format(" {:.2f} |", 100 * s.goodput[i]);
@@ -143,13 +147,14 @@ int print_constant(std::uint64_t seeds) {
   line("|---|---|---|");
   const Contender ours = by_settings("tailrace", settings_text(), false);
   int most = 0;
-  for (const double rate : {kBaseRate, kPeakRate}) {
+  const Scenario& scenario = simulated_scenario();
+  for (const double rate : {scenario.base_rate, scenario.peak_rate}) {
     std::string changes;
     double worst = 1;
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-      const Mix mix = cheapest_mix(rate);
-      const auto run =
-          ours.run(constant_fleet(rate, kConstantSeconds, mix.tp4, std::max(1, mix.tp8), seed));
+      Mix mix = cheapest_mix(scenario, rate);
+      mix.second = std::max(1, mix.second);
+      const auto run = ours.run(scenario.constant_fleet(rate, kConstantSeconds, mix, seed));
       TAILRACE_CHECK(run.has_value());
       const int n = changes_of_direction(*run);
       most = std::max(most, n);
@@ -164,6 +169,7 @@ int print_constant(std::uint64_t seeds) {
 }
 
 void print_others(std::uint64_t seeds) {
+  const Scenario& scenario = simulated_scenario();
   line("\n## Others on the same load\n");
   line(
       "Means over the first three seeds; \"steady\" is the worst steady segment of the worst "
@@ -175,7 +181,7 @@ void print_others(std::uint64_t seeds) {
   for (const Contender& who : all) {
     double whole = 0, steady = 1, replicas = 0, cost = 0;
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-      const Score s = score(who.run(fleet(seed)));
+      const Score s = score(scenario, who.run(scenario.fleet(seed)));
       whole += s.whole, replicas += s.replicas, cost += s.cost;
       steady = std::min(steady, s.steady());
     }
@@ -185,11 +191,12 @@ void print_others(std::uint64_t seeds) {
   }
 }
 
-void print_table() {
-  for (int tp4 = 0; tp4 <= kTp4Max; ++tp4) {
+void print_table(const Scenario& scenario) {
+  for (int first = 0; first <= kFirstMax; ++first) {
     std::string row = "      {";
-    for (int tp8 = 0; tp8 <= kTp8Max; ++tp8) {
-      row += fmt::format("{}{:.2f}", tp8 == 0 ? "" : ", ", measure_largest_rate({tp4, tp8}));
+    for (int second = 0; second <= kSecondMax; ++second) {
+      const double rate = measure_largest_rate(scenario, {first, second});
+      row += fmt::format("{}{:.2f}", second == 0 ? "" : ", ", rate);
     }
     line(row + "},");
   }
@@ -198,16 +205,32 @@ void print_table() {
 int run(int argc, char** argv) {
   CLI::App app{"The fixed scenario of the autoscaler, in simulation"};
   std::uint64_t seeds = 10;
-  bool table = false;
+  bool table = false, real = false;
   app.add_option("--seeds", seeds, "How many runs of each")->capture_default_str();
   app.add_flag("--table", table, "Measure what each mix of replicas carries, and nothing else");
+  app.add_flag("--real", real, "The scenario of real processes instead, no other autoscalers");
+  std::string requests_file;
+  double warm_up_s = 0;
+  std::uint64_t seed = 1;
+  app.add_option("--plan", requests_file,
+                 "Write the requests of the scenario of real processes there, and print the rest");
+  app.add_option("--warm-up", warm_up_s, "With --plan: seconds of the base load before");
+  app.add_option("--seed", seed, "With --plan: of the requests")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  if (table) {
-    print_table();
+  if (!requests_file.empty()) {
+    const auto written =
+        core::write_file_atomically(requests_file, plan_requests(real_scenario(), warm_up_s, seed));
+    TAILRACE_CHECK(written.has_value());
+    fmt::print("{}", plan_json(real_scenario()));
     return 0;
   }
+  if (table) {
+    print_table(real ? real_scenario() : simulated_scenario());
+    return 0;
+  }
+  if (real) return print_scenario(real_scenario(), seeds) == 0 ? 0 : 1;
   line(preface());
-  int missed = print_scenario(seeds);
+  int missed = print_scenario(simulated_scenario(), seeds);
   missed += print_constant(seeds);
   print_others(std::min<std::uint64_t>(seeds, 3));
   return missed == 0 ? 0 : 1;

@@ -2,33 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "tailrace/core/check.h"
 #include "tailrace/engine/presets.h"
 
 namespace tailrace::scenario {
 namespace {
 
-autoscaler::SimulatedVariant variant(const std::string& name, std::string_view preset, int slots,
-                                     double cost, int engines) {
+autoscaler::SimulatedVariant variant(const Kind& kind, int engines) {
   autoscaler::SimulatedVariant out;
-  out.engines.name = name;
-  out.engines.engine = engine::find_preset(preset)->config;
-  out.engines.engine.max_num_seqs = slots;
+  out.engines.name = kind.name;
+  out.engines.engine = engine::find_preset(kind.preset)->config;
+  out.engines.engine.max_num_seqs = kind.slots;
   out.engines.initial = engines;
   out.engines.startup = from_seconds(kStartupSeconds);
-  out.accelerator = name;
-  out.cost = cost;
+  out.accelerator = kind.name;
+  out.cost = kind.cost;
+  out.min = kind.min;
   return out;
 }
 
-simulate::WorkloadSpec workload() {
+simulate::WorkloadSpec workload(const Scenario& scenario) {
   simulate::WorkloadSpec out;
   out.arrivals.kind = simulate::ArrivalSpec::Kind::kProfile;
+  out.arrivals.profile = scenario.profile();
   out.lengths.kind = simulate::LengthSpec::Kind::kLogT;
-  out.lengths.mu_mean = 5.9;
+  out.lengths.mu_mean = scenario.length_mu;
   out.lengths.mu_sd = 0.6;
   out.lengths.sigma_median = 0.4;
-  out.lengths.cap = 4'096;
+  out.lengths.cap = scenario.length_cap;
   out.prompts.kind = simulate::PromptSpec::Kind::kLogNormal;
   out.prompts.mean = 128;
   out.prompts.cv = 0.7;
@@ -36,39 +39,82 @@ simulate::WorkloadSpec workload() {
   return out;
 }
 
+Scenario make_simulated() {
+  Scenario out;
+  out.kinds = {{{"tp4", "h100-70b-tp4", 4, 64}, {"tp8", "h100-70b-tp8", 9, 64}}};
+  out.base_rate = 17, out.peak_rate = 68;
+  out.length_mu = 5.9, out.length_mean = 515, out.length_cap = 4'096;
+  out.initial = {3, 1};
+  out.seconds = {600, 600, 1'200, 120, 1'080};
+  out.largest_rates = {{
+      {0.00, 10.53, 22.47, 34.27, 46.25, 58.28, 70.22},
+      {5.95, 17.39, 29.50, 41.23, 53.28, 65.25, 77.62},
+      {13.00, 24.64, 36.34, 48.45, 60.25, 72.64, 84.88},
+      {19.69, 31.39, 43.38, 55.45, 67.62, 79.89, 91.88},
+      {26.88, 38.44, 50.38, 62.58, 74.56, 86.91, 98.94},
+  }};
+  return out;
+}
+
+Scenario make_real() {
+  Scenario out;
+  out.kinds = {{{"a100", "a100-70b-tp4", 4, 6, 1}, {"h100", "h100-70b-tp4", 9, 6, 1}}};
+  out.base_rate = 3.6, out.peak_rate = 14.4;
+  out.length_mu = 4.6, out.length_mean = 140, out.length_cap = 1'024;
+  out.initial = {2, 1};
+  out.seconds = {300, 600, 600, 120, 780};
+  out.largest_rates = {{
+      {0.00, 1.38, 4.32, 6.93, 9.78, 12.05, 14.80},
+      {0.85, 3.31, 5.78, 8.66, 10.88, 13.63, 16.30},
+      {2.15, 4.71, 7.46, 10.15, 12.48, 15.18, 17.88},
+      {3.70, 6.28, 9.04, 11.25, 14.07, 16.68, 19.50},
+      {5.11, 7.94, 10.53, 13.03, 15.49, 18.35, 21.14},
+  }};
+  return out;
+}
+
 }  // namespace
 
-std::vector<Segment> segments() {
-  return {{"base", 0, 600, true},
-          {"ramp", 600, 1'200, false},
-          {"plateau", 1'200, 2'400, true},
-          {"fall", 2'400, 2'520, false},
-          {"lull", 2'520, 3'600, true}};
+const Scenario& simulated_scenario() {
+  static const Scenario scenario = make_simulated();
+  return scenario;
 }
 
-double duration_s() {
-  return segments().back().to_s;
+const Scenario& real_scenario() {
+  static const Scenario scenario = make_real();
+  return scenario;
 }
 
-std::vector<simulate::RatePoint> profile() {
+std::vector<Segment> Scenario::segments() const {
+  static constexpr std::array<std::pair<const char*, bool>, 5> kNames{
+      {{"base", true}, {"ramp", false}, {"plateau", true}, {"fall", false}, {"lull", true}}};
+  std::vector<Segment> out;
+  double from_s = 0;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    out.push_back({kNames[i].first, from_s, from_s + seconds[i], kNames[i].second});
+    from_s += seconds[i];
+  }
+  return out;
+}
+
+std::vector<simulate::RatePoint> Scenario::profile() const {
   const auto s = segments();
-  return {{0, kBaseRate},
-          {s[1].from_s, kBaseRate},
-          {s[1].to_s, kPeakRate},
-          {s[3].from_s, kPeakRate},
-          {s[3].to_s, kBaseRate}};
+  return {{0, base_rate},
+          {s[1].from_s, base_rate},
+          {s[1].to_s, peak_rate},
+          {s[3].from_s, peak_rate},
+          {s[3].to_s, base_rate}};
 }
 
-std::vector<autoscaler::SimulatedVariant> variants(int tp4, int tp8) {
-  return {variant("tp4", "h100-70b-tp4", 64, 4, tp4), variant("tp8", "h100-70b-tp8", 64, 9, tp8)};
+std::vector<autoscaler::SimulatedVariant> Scenario::variants(const Mix& mix) const {
+  return {variant(kinds[0], mix.first), variant(kinds[1], mix.second)};
 }
 
-autoscaler::SimulatedFleet fleet(std::uint64_t seed) {
+autoscaler::SimulatedFleet Scenario::fleet(std::uint64_t seed) const {
   autoscaler::SimulatedFleet out;
-  out.variants = variants(3, 1);
-  out.variants[0].max = 4;
-  out.run.workload = workload();
-  out.run.workload.arrivals.profile = profile();
+  out.variants = variants(initial);
+  out.variants[0].max = kFirstMax;
+  out.run.workload = workload(*this);
   out.run.dispatch.policy = "fcfs";
   out.run.cycle_s = kCycleSeconds;
   out.run.duration_s = duration_s();
@@ -76,13 +122,13 @@ autoscaler::SimulatedFleet fleet(std::uint64_t seed) {
   return out;
 }
 
-autoscaler::SimulatedFleet constant_fleet(double rate, double seconds, int tp4, int tp8,
-                                          std::uint64_t seed) {
+autoscaler::SimulatedFleet Scenario::constant_fleet(double rate, double length_s, const Mix& mix,
+                                                    std::uint64_t seed) const {
   autoscaler::SimulatedFleet out = fleet(seed);
-  out.variants[0].engines.initial = tp4;
-  out.variants[1].engines.initial = tp8;
+  out.variants[0].engines.initial = mix.first;
+  out.variants[1].engines.initial = mix.second;
   out.run.workload.arrivals.profile = {{0, rate}};
-  out.run.duration_s = seconds;
+  out.run.duration_s = length_s;
   return out;
 }
 
@@ -112,6 +158,7 @@ std::string published_text() {
 }
 
 std::string preface() {
+  const Scenario& of = simulated_scenario();
   return fmt::format(R"(# The autoscaler on a fixed load
 
 `make autoscaler` prints this page. The loop that production runs (`autoscaler::Brain` over
@@ -139,8 +186,8 @@ Settings:
 ```yaml
 {}```
 )",
-                     kCycleSeconds, kStartupSeconds, kBaseRate, kPeakRate, kBaseRate, 4, kTtftMs,
-                     kItlMs, kStartupSeconds, settings_text());
+                     kCycleSeconds, kStartupSeconds, of.base_rate, of.peak_rate, of.base_rate,
+                     kFirstMax, kTtftMs, kItlMs, kStartupSeconds, settings_text());
 }
 
 capacity::CycleConfig settings(const std::string& text) {

@@ -29,7 +29,7 @@ constexpr double kLongCycleSeconds = 30;
 
 /// One variant, `tp4`, so that numbers of replicas say everything.
 SimulatedFleet one_variant(double seconds, int engines, std::vector<simulate::RatePoint> profile) {
-  SimulatedFleet fleet = constant_fleet(1, seconds, engines, 0, 1);
+  SimulatedFleet fleet = simulated_scenario().constant_fleet(1, seconds, {engines, 0}, 1);
   fleet.variants.pop_back();
   fleet.variants[0].max.reset();
   fleet.run.cycle_s = kLongCycleSeconds;
@@ -341,7 +341,7 @@ TEST(LlmdAutoscaling1071, ASlowStartIsOrderedForBeforeTheLoadThatNeedsItIsThere)
 
 // The largest rate of a server was predicted twice as high as it was.
 TEST(LlmInfernoControlLoop23, TheLearntRateOfAReplicaIsTheOneThatItKeeps) {
-  const double measured = largest_rate({4, 0}) / 4;
+  const double measured = simulated_scenario().largest_rate({4, 0}) / 4;
   EXPECT_LE(stepped_fleet().learnt_per_s, 1.15 * measured);
   EXPECT_GE(stepped_fleet().learnt_per_s, 0.75 * measured);
 }
