@@ -11,7 +11,7 @@
 #   make accuracy   what the capacity analyzer gets right and wrong, into docs/capacity-accuracy.md
 #   make test-kubernetes  the autoscaler's Kubernetes side against a real kube-apiserver (the first time 6 minutes of CPU to build it)
 #   make autoscaler the control loop on a fixed load in simulation, into docs/autoscaler-scenario.md (about 160 s of CPU on one core)
-#   make autoscaler-real  the same with processes and Prometheus, into docs/autoscaler-real.md (about 12 minutes, both cores of an idle machine)
+#   make autoscaler-real  the same with processes and Prometheus, into docs/autoscaler-real.md (about 12 minutes for each of SEEDS)
 #   make lint       formatting, layering, tidiness, clang-tidy
 #   make sanitize   unit tests under AddressSanitizer and UBSan, threaded ones under ThreadSanitizer
 #   make fuzz       every parser's fuzzer for FUZZ_SECONDS each
@@ -22,6 +22,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 10
 CONFORMANCE_RUNS ?= 1000000
+SEEDS ?= 1
 # A second clone finds what the first one compiled.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
@@ -89,7 +90,7 @@ autoscaler: setup-core
 
 autoscaler-real: build
 	@ninja -C build -j $(JOBS) autoscaler_scenario
-	@experiments/autoscaler/run-real
+	@experiments/autoscaler/run-real --seeds $(SEEDS)
 
 lint: setup-core
 	@tools/format --check

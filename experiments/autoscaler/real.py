@@ -15,7 +15,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,8 @@ import urllib.parse
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
-from harness import BIN, Gateway, Program, http, percentile, wait_until  # noqa: E402
+from harness import BIN, Gateway, Program, http, percentile  # noqa: E402
+from machine import free_ports, wait_until  # noqa: E402
 
 PLAN = os.environ.get("TAILRACE_SCENARIO", str(ROOT / "build" / "bin" / "autoscaler_scenario"))
 MODEL = "emulated"
@@ -40,25 +40,11 @@ def duration(seconds):
     return f"{max(1, round(1e3 * seconds))}ms"
 
 
-def free_ports(count, start=23000):
-    """The first of `count` neighbouring ports that nobody uses."""
-    for first in range(start, 60000, count):
-        with contextlib.ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-                return first
-            except OSError:
-                continue
-    raise AssertionError("no free ports")
-
-
 class Prometheus:
     """Debian's, scraping a gateway and whatever engine listens on one of `ports`."""
 
-    def __init__(self, folder, gateway, ports, scrape_s):
-        self.folder = pathlib.Path(folder)
-        self.port = free_ports(1, start=22000)
+    def __init__(self, folder, port, gateway, ports, scrape_s):
+        self.folder, self.port = pathlib.Path(folder), port
         self.url = f"http://127.0.0.1:{self.port}"
         (self.folder / "engines.json").write_text(json.dumps([{"targets": [f"127.0.0.1:{port}" for port in ports]}]))
         interval = duration(scrape_s)
@@ -67,11 +53,10 @@ class Prometheus:
             "scrape_configs": [
                 {"job_name": "gateway", "static_configs": [{"targets": [gateway]}]},
                 {"job_name": "engines", "file_sd_configs": [{"files": ["engines.json"]}]}]}, indent=1))
-        self.log = open(self.folder / "prometheus.log", "w+b")
-        self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/tsdb",
-             f"--web.listen-address=127.0.0.1:{self.port}"], stdout=self.log, stderr=self.log)
-        wait_until(lambda: http(self.url + "/-/ready")[0] == 200, 30, self.logs, interval=0.1)
+        with open(self.folder / "prometheus.log", "wb") as log:
+            self.process = subprocess.Popen(
+                ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/tsdb",
+                 f"--web.listen-address=127.0.0.1:{self.port}"], stdout=log, stderr=log)
 
     def logs(self):
         return (self.folder / "prometheus.log").read_text(errors="replace")
@@ -83,10 +68,17 @@ class Prometheus:
         result = json.loads(body)["data"]["result"]
         return float(result[0]["value"][1]) if result else None
 
-    def stop(self):
+    def __enter__(self):
+        try:
+            wait_until(lambda: http(self.url + "/-/ready")[0] == 200, 60, self.logs)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
         self.process.terminate()
         self.process.wait(20)
-        self.log.close()
 
 
 def settings(plan, scale):
@@ -105,15 +97,22 @@ class Stack:
 
     def __init__(self, folder, plan, scale):
         self.path, self.plan, self.scale = pathlib.Path(folder), plan, scale
-        self.gateway = Gateway({"backends": [], "predict": {"mode": "off"}, "schedule": {"policy": "fcfs"},
-                                "health": {"interval": duration(2 / scale)}})
-        first = free_ports(sum(v["max"] for v in plan["variants"]))
+        with contextlib.ExitStack() as begun:
+            self._begin(begun)
+            self.children = begun.pop_all()
+
+    def _begin(self, children):
+        plan, scale = self.plan, self.scale
+        self.gateway = children.enter_context(Gateway({
+            "backends": [], "predict": {"mode": "off"}, "schedule": {"policy": "fcfs"}, "health": {"interval": duration(2 / scale)}}))
+        first = free_ports(sum(v["max"] for v in plan["variants"]) + 1)
         self.variants, ports = {}, []
         for variant in plan["variants"]:
             self.variants[variant["name"]] = self._variant(variant, first)
             ports += range(first, first + variant["max"])
             first += variant["max"]
-        self.prometheus = Prometheus(self.path, f"127.0.0.1:{self.gateway.admin_port}", ports, SCRAPE_S / scale)
+        self.prometheus = children.enter_context(
+            Prometheus(self.path, first, f"127.0.0.1:{self.gateway.admin_port}", ports, SCRAPE_S / scale))
         (self.path / "slo.yaml").write_text(json.dumps(settings(plan, scale), indent=1))
         self.config = {
             "interval": duration(plan["cycle_s"] / scale), "source": "prometheus",
@@ -170,8 +169,7 @@ class Stack:
             if replica["process"]:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(replica["process"]["pid"], signal.SIGKILL)
-        self.prometheus.stop()
-        self.gateway.__exit__()
+        self.children.close()
 
 
 class Watch(threading.Thread):
@@ -232,7 +230,7 @@ def run(folder, plan, requests, scale, warm_up_s):
     """One run; what came of it, in the scenario's time."""
     with Stack(folder, plan, scale) as stack, stack.autoscale() as autoscaler:
         least = sum(v["min"] for v in plan["variants"])
-        wait_until(lambda: len(stack.serving()) >= least, 60 + 2 * plan["startup_s"] / scale, autoscaler.logs, interval=0.1)
+        wait_until(lambda: len(stack.serving()) >= least, 60 + 2 * plan["startup_s"] / scale, autoscaler.logs)
         watch = Watch(stack)
         watch.start()
         begun, begun_unix = time.monotonic(), time.time()
@@ -288,12 +286,12 @@ def cpu_name():
     return "unknown"
 
 
-def preface(plan, scale):
+def preface(plan, scale, seeds):
     first, second = plan["variants"]
     minutes = [(s["to_s"] - s["from_s"]) / 60 for s in plan["segments"]]
     return f"""# The autoscaler with real processes
 
-`make autoscaler-real` prints this page. All parts are processes of their own on 127.0.0.1, as an operator would start them:
+`make autoscaler-real SEEDS={seeds}` prints this page. All parts are processes of their own on 127.0.0.1, as an operator would start them:
 `tailrace serve`; Debian's `prometheus`, which scrapes the gateway and every port that an engine may listen on; `tailrace
 autoscale` with `source: prometheus`, which starts and ends `tailrace engine` and registers it with the gateway; and `tailrace
 load`, which sends each request at its time and measures from that time.
@@ -315,6 +313,12 @@ remembers, and the half second between two looks at a process that starts or end
   where what a mix keeps was measured in the simulator with these engines and lengths (`build/bin/autoscaler_scenario --real
   --table`). Replica-seconds count every process from its start to its end.
 """
+
+
+def simulated(seeds):
+    """The table of the same scenario in simulation."""
+    done = subprocess.run([PLAN, "--real", "--seeds", str(seeds)], capture_output=True, text=True)
+    return "\n".join(line for line in done.stdout.splitlines() if line.startswith("|"))
 
 
 def report(plan, results):
@@ -354,6 +358,10 @@ def report(plan, results):
                         (replicas <= REPLICAS_MAX, f"replica-seconds at most {REPLICAS_MAX:g} times the clairvoyant's, worst {replicas:.3f}")):
         print(f"- {text}: {'holds' if holds else '**missed**'}")
         missed += not holds
+    print("\n## The same in simulation\n")
+    print(f"`build/bin/autoscaler_scenario --real --seeds {len(results)}`: the same loop, the same engines and lengths, other arrivals, metrics that are never\n"
+          "late, and no minutes before it begins.\n")
+    print(simulated(len(results)))
     return missed
 
 
@@ -366,6 +374,7 @@ def main():
     if not shutil.which("prometheus"):
         print("autoscaler-real needs Debian's prometheus in PATH (tools/setup installs it)", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing that was started stays
     results = []
     for seed in args.seeds.split(","):
         with contextlib.ExitStack() as stack:
@@ -379,7 +388,7 @@ def main():
             results.append((seed, run(folder, plan, requests, args.scale, WARM_UP_S)))
             if args.keep:
                 (folder / "result.json").write_text(json.dumps(results[-1][1], indent=1))
-    print(preface(plan, args.scale))
+    print(preface(plan, args.scale, args.seeds))
     print(f"On a machine with {os.cpu_count()} cores ({cpu_name()}):")
     return 1 if report(plan, results) else 0
 
