@@ -68,7 +68,7 @@ Result<FolderReading> read_folder_once(const fs::path& folder) {
   if (error) return fail(ErrorCode::kUnavailable, error.message());
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
-    auto text = core::read_file(file.string(), kBytesMax);
+    auto text = core::read_regular_file(file.string(), kBytesMax);
     if (!text) return fail(text.error());
     if (reading.bytes.size() + text->size() > kBytesMax) {
       return fail(ErrorCode::kResourceExhausted, fmt::format("more than {} bytes", kBytesMax));
@@ -125,7 +125,7 @@ class MountedSettings final : public SettingsSource {
   }
 
   void take_file() {
-    auto text = core::read_file(path_, kBytesMax);
+    auto text = core::read_regular_file(path_, kBytesMax);
     if (!text) return take(fail(text.error()));
     if (last_ == *text) return;
     auto entries = capacity::read_entries(*text, path_);

@@ -168,9 +168,10 @@ std::string quoted(std::string_view text, std::size_t max_bytes) {
   return out;
 }
 
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) return fail(system_error("cannot open", path));
+namespace {
+
+Result<std::string> read_all(const Descriptor& file, const std::string& path,
+                             std::size_t max_bytes) {
   std::string bytes;
   char buffer[65536];
   for (;;) {
@@ -187,6 +188,26 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
           fmt::format("{} is larger than the limit of {} bytes", quoted(path, 256), max_bytes));
     }
   }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) return fail(system_error("cannot open", path));
+  return read_all(file, path, max_bytes);
+}
+
+Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) return fail(system_error("cannot open", path));
+  struct stat kind{};
+  if (::fstat(file.fd, &kind) != 0) return fail(system_error("cannot look at", path));
+  if (!S_ISREG(kind.st_mode)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is no regular file; name one", quoted(path, 256)));
+  }
+  return read_all(file, path, max_bytes);
 }
 
 Result<void> write_file_atomically(const std::string& path_given, std::string_view bytes) {

@@ -81,7 +81,7 @@ ApiCore::ApiCore(net::EventLoop& the_loop, net::Network& network, ApiAccess who,
 
 std::string ApiCore::token() {
   if (access.token_file.empty()) return last_token_;
-  const auto text = core::read_file(access.token_file, kTokenBytesMax);
+  const auto text = core::read_regular_file(access.token_file, kTokenBytesMax);
   const std::string_view read = text ? core::trim(*text) : std::string_view();
   if (core::can_be_token(read)) {
     last_token_ = read;

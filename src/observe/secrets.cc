@@ -23,7 +23,7 @@ Result<std::string> read_bearer_token(const PrometheusConfig& config) {
   std::string where;
   if (!config.bearer_token_file.empty()) {
     where = "bearer_token_file " + core::quoted(config.bearer_token_file, 256);
-    auto text = core::read_file(config.bearer_token_file, kTokenBytesMax);
+    auto text = core::read_regular_file(config.bearer_token_file, kTokenBytesMax);
     if (!text) return no_token(where + ": " + text.error().message);
     token = core::trim(*text);
   } else if (!config.bearer_token_env.empty()) {

@@ -1,6 +1,7 @@
 #include "tailrace/core/text.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -69,6 +70,20 @@ TEST(Text, GoesOnWhereOneOfOurDescriptorsStands) {
   std::fclose(ours);
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(read_file(folder / "ours", 100).value(), "before, between, after");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Text, ARegularFileIsReadAndAPipeIsRefusedInsteadOfWaitedFor) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_regular";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  ASSERT_TRUE(write_file_atomically(folder / "file", "here"));
+  EXPECT_EQ(read_regular_file(folder / "file", 10).value(), "here");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const auto refused = read_regular_file(folder / "pipe", 10);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(read_regular_file(folder, 10));
   std::filesystem::remove_all(folder);
 }
 

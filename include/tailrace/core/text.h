@@ -30,6 +30,9 @@ std::string quoted(std::string_view text, std::size_t max_bytes = 64);
 
 /// A whole file. Errors: kNotFound, kResourceExhausted over `max_bytes`, kInternal.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
+/// The same for a program that must not wait: a pipe, a socket or a device is refused
+/// (kInvalidArgument) instead of read.
+Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes);
 
 /// Replaces a file so that a reader, or a crash, sees the old bytes or the new ones, never a mix:
 /// a temporary file in the same folder, fsync, rename, fsync of the folder. A symbolic link is
