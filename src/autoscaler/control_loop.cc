@@ -245,6 +245,9 @@ void ControlLoop::Impl::think(const Snapshot& snapshot) {
 void ControlLoop::Impl::write_down() {
   open.clear();
   if (parts.journal == nullptr) return;
+  if (const auto there = parts.journal->in_place(); !there) {
+    trouble("journal", there.error().message);
+  }
   const auto lines = decision_lines(report);
   for (std::size_t i = 0; i < report.record.orders.size() && i < lines.size(); ++i) {
     if (!moves(report.record.orders[i])) continue;

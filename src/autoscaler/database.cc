@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -137,7 +138,25 @@ Result<void> Database::prepare() {
   const auto generation = pragma(handle_, "SELECT value FROM meta WHERE name = 'generation'");
   if (!generation) return fail(generation.error());
   generation_ = static_cast<std::uint64_t>(*generation);
-  return transaction.commit();
+  if (auto done = transaction.commit(); !done) return done;
+  struct stat file{};
+  if (!path_.empty() && ::stat(path_.c_str(), &file) == 0) {
+    device_ = file.st_dev;
+    inode_ = file.st_ino;
+  }
+  return {};
+}
+
+Result<void> Database::in_place() const {
+  if (path_.empty() || inode_ == 0) return {};
+  struct stat file{};
+  if (::stat(path_.c_str(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_) {
+    return {};
+  }
+  return fail(ErrorCode::kDataLoss,
+              fmt::format("database {}: it was removed or replaced while in use; put it back, or "
+                          "restart the autoscaler (SIGHUP), which begins a new one",
+                          core::quoted(path_, 256)));
 }
 
 Result<Database::Opened> Database::open(const std::string& path) {

@@ -89,6 +89,24 @@ TEST(Database, OneAutoscalerWritesAndOthersMayRead) {
   EXPECT_EQ((*History(**reader).latest())->cycle, 5u);
 }
 
+TEST(Database, AFileThatGoesOrIsReplacedWhileInUseIsAnError) {
+  ScratchFolder folder;
+  const std::string path = folder.file("db");
+  const auto database = open(path);
+  ASSERT_TRUE(database);
+  Journal journal(*database);
+  EXPECT_TRUE(journal.in_place());
+  std::filesystem::rename(path, path + ".gone");
+  const auto gone = journal.in_place();
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ErrorCode::kDataLoss);
+  EXPECT_THAT(gone.error().message, HasSubstr("removed or replaced while in use"));
+  std::ofstream(path) << "another";
+  EXPECT_FALSE(journal.in_place());
+  std::filesystem::rename(path + ".gone", path);
+  EXPECT_TRUE(journal.in_place());
+}
+
 TEST(Database, ADamagedFileIsMovedAsideAndSaidSo) {
   ScratchFolder folder;
   {

@@ -33,6 +33,9 @@ class Database {
   /// Counts how often the file was opened to write: larger in each process than in all before.
   std::uint64_t generation() const { return generation_; }
   const std::string& path() const { return path_; }
+  /// Errors: kDataLoss where the file was removed or replaced since it was opened: what is written
+  /// now is gone with this process.
+  Result<void> in_place() const;
   sqlite3* handle() const { return handle_; }
 
  private:
@@ -44,6 +47,7 @@ class Database {
   std::string path_;
   sqlite3* handle_ = nullptr;
   int lock_ = -1;
+  std::uint64_t device_ = 0, inode_ = 0;  ///< of the file that was opened to write
   std::uint64_t generation_ = 0;
 };
 

@@ -35,6 +35,8 @@ class Journal {
 
   /// The largest number of a cycle that anything here is of.
   Result<std::uint64_t> last_cycle() const;
+  /// Errors: those of Database::in_place.
+  Result<void> in_place() const { return database_.in_place(); }
   Result<void> begin(std::span<const OpenOrder> orders);
   Result<void> close(std::span<const ClosedOrder> orders);
   /// In the order of time.
