@@ -119,11 +119,12 @@ Submission admit(const Door& door, const schedule::Job& job, std::size_t bytes, 
                     job.slots, job.cap.count(), job.weight));
   }
   const int slots_max = largest_backend(pool);
-  if (slots_max == 0) {
+  const bool comes = slots_max == 0 && pool != nullptr && pool->awaited;
+  if (slots_max == 0 && !comes) {
     return refuse(Refusal::kUnknownModel,
                   fmt::format("no backend serves the model {}", core::quoted(job.model)));
   }
-  if (job.slots > slots_max) {
+  if (job.slots > slots_max && !comes) {
     return refuse(Refusal::kTooManySlots,
                   fmt::format("the request needs {} slots on one backend; the largest has {}",
                               job.slots, slots_max));

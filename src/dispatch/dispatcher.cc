@@ -60,6 +60,7 @@ struct Dispatcher::Impl {
   }
 
   void drop_if_unused(Pool& pool) {
+    if (pool.awaited) return;
     if (!pool.backends.empty() || !pool.queue.empty() || pool.running_jobs > 0) return;
     turns.erase(std::find(turns.begin(), turns.end(), &pool));
     pools.erase(pools.find(pool.model));
@@ -241,7 +242,9 @@ Result<Dispatcher> Dispatcher::make(const DispatchConfig& config) {
                 fmt::format("choice {} is not known; choose one of {}", core::quoted(config.choice),
                             fmt::join(backend_choice_names(), ", ")));
   }
-  return Dispatcher(std::make_unique<Impl>(config, *choice));
+  auto impl = std::make_unique<Impl>(config, *choice);
+  for (const std::string& model : config.awaited_models) impl->pool_for(model).awaited = true;
+  return Dispatcher(std::move(impl));
 }
 
 Result<void> Dispatcher::put_backend(const BackendSpec& spec, MonoTime now) {
@@ -456,6 +459,11 @@ std::vector<PoolView> Dispatcher::pools(MonoTime now) const {
 
 bool Dispatcher::serves(std::string_view model) const {
   return largest_backend(model) > 0;
+}
+
+bool Dispatcher::awaits(std::string_view model) const {
+  const Pool* pool = impl_->find_pool(model);
+  return pool != nullptr && pool->awaited;
 }
 
 int Dispatcher::largest_backend(std::string_view model) const {

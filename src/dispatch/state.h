@@ -44,6 +44,7 @@ struct Pool {
       : model(std::move(name)), queue(std::move(waiting)) {}
 
   std::string model;
+  bool awaited = false;  ///< stays, and lets jobs wait, without a backend
   schedule::WaitingQueue queue;
   std::size_t queued_bytes = 0;
   std::size_t load_slots = 0;  ///< B of TIE's Eq. 12

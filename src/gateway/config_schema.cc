@@ -52,6 +52,9 @@ void visit_model(SchemaVisitor& v, ModelConfig& model) {
   v.field(optional_tokens_field("default_cap", model.default_cap,
                                 "Longest answer, in tokens, to reckon with where a request sets no "
                                 "limit."));
+  v.field(flag_field("awaited", model.awaited,
+                     "Whether its requests wait while no engine serves it, for an autoscaler to "
+                     "bring one; otherwise they are answered with 404."));
 }
 
 void visit_schedule(SchemaVisitor& v, dispatch::DispatchConfig& dispatch) {

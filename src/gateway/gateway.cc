@@ -188,10 +188,11 @@ void Gateway::Impl::models(net::Exchange& exchange) {
   constexpr std::string_view kList = "/v1/models";
   std::string_view rest = exchange.head().path().substr(kList.size());
   if (rest.empty() || rest == "/") {
-    return respond_json(exchange, 200, merged_models(backends.all()));
+    return respond_json(exchange, 200,
+                        merged_models(backends.all(), config.dispatch.awaited_models));
   }
   rest.remove_prefix(1);
-  if (auto entry = merged_model(backends.all(), rest)) {
+  if (auto entry = merged_model(backends.all(), config.dispatch.awaited_models, rest)) {
     return respond_json(exchange, 200, std::move(*entry));
   }
   respond_error(exchange, error_answer(404, "model " + core::quoted(rest) + " is not served here",
@@ -234,11 +235,15 @@ Gateway::~Gateway() = default;
 
 Result<std::unique_ptr<Gateway>> Gateway::start(Config config, net::EventLoop& loop,
                                                 net::Network& network, GatewayParts parts) {
+  for (const auto& [name, model] : config.models) {
+    if (model.awaited) config.dispatch.awaited_models.push_back(name);
+  }
   auto dispatcher = dispatch::Dispatcher::make(config.dispatch);
   if (!dispatcher) return fail(dispatcher.error());
   const std::vector<BackendConfig> configured = config.backends;
   auto impl = std::make_unique<Impl>(std::move(config), loop, network, std::move(*dispatcher),
                                      std::move(parts));
+  for (const auto& model : impl->config.dispatch.awaited_models) impl->metrics.add_model(model);
   for (const auto& backend : configured) {
     auto put = impl->put_backend(backend);
     if (!put) return fail(put.error().with_context("backend " + core::quoted(backend.name)));

@@ -74,8 +74,9 @@ void Gateway::Impl::health_changed(const Backend& backend) {
 
 bool Gateway::Impl::ready() const {
   if (leaving) return false;
-  if (config.health.enabled) return backends.any_ready();
-  return !backends.all().empty();
+  const bool any = config.health.enabled ? backends.any_ready() : !backends.all().empty();
+  // Where engines are brought by what waits, turning clients away would bring none.
+  return any || !config.dispatch.awaited_models.empty();
 }
 
 void Gateway::Impl::refresh_gauges() {

@@ -24,7 +24,8 @@ std::string_view id_of(const json::value& entry) {
 }
 
 /// Entries in the order of first appearance, one per id.
-std::vector<json::value> merge(const std::vector<std::shared_ptr<Backend>>& backends) {
+std::vector<json::value> merge(const std::vector<std::shared_ptr<Backend>>& backends,
+                               const std::vector<std::string>& awaited) {
   std::vector<json::value> merged;
   const auto listed = [&merged](std::string_view id) {
     return std::any_of(merged.begin(), merged.end(),
@@ -40,13 +41,15 @@ std::vector<json::value> merge(const std::vector<std::shared_ptr<Backend>>& back
       merged.push_back(std::move(entry));
     }
   }
-  for (const auto& backend : backends) {
-    for (const auto& model : backend->models) {
+  const auto add_own = [&](const std::vector<std::string>& models) {
+    for (const auto& model : models) {
       if (listed(model)) continue;
       merged.push_back(json::object{
           {"id", model}, {"object", "model"}, {"created", 0}, {"owned_by", "tailrace"}});
     }
-  }
+  };
+  for (const auto& backend : backends) add_own(backend->models);
+  add_own(awaited);
   return merged;
 }
 
@@ -70,15 +73,17 @@ std::vector<std::string> model_ids(std::string_view data) {
   return ids;
 }
 
-std::string merged_models(const std::vector<std::shared_ptr<Backend>>& backends) {
+std::string merged_models(const std::vector<std::shared_ptr<Backend>>& backends,
+                          const std::vector<std::string>& awaited) {
   json::array data;
-  for (auto& entry : merge(backends)) data.push_back(std::move(entry));
+  for (auto& entry : merge(backends, awaited)) data.push_back(std::move(entry));
   return json::serialize(json::object{{"object", "list"}, {"data", std::move(data)}});
 }
 
 std::optional<std::string> merged_model(const std::vector<std::shared_ptr<Backend>>& backends,
+                                        const std::vector<std::string>& awaited,
                                         std::string_view id) {
-  for (const auto& entry : merge(backends)) {
+  for (const auto& entry : merge(backends, awaited)) {
     if (id_of(entry) == id) return json::serialize(entry);
   }
   return std::nullopt;

@@ -22,11 +22,14 @@ std::optional<std::string> models_data(std::string_view answer);
 /// The ids in such a `data` array.
 std::vector<std::string> model_ids(std::string_view data);
 
-/// The merged answer. Only models that some backend serves through the gateway appear.
-std::string merged_models(const std::vector<std::shared_ptr<Backend>>& backends);
+/// The merged answer. Only models that some backend serves through the gateway appear, and those
+/// that are `awaited`.
+std::string merged_models(const std::vector<std::shared_ptr<Backend>>& backends,
+                          const std::vector<std::string>& awaited);
 
 /// One model's entry of the merged answer, for /v1/models/{id}.
 std::optional<std::string> merged_model(const std::vector<std::shared_ptr<Backend>>& backends,
+                                        const std::vector<std::string>& awaited,
                                         std::string_view id);
 
 }  // namespace tailrace::gateway

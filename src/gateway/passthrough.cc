@@ -102,7 +102,8 @@ std::shared_ptr<Backend> Passthrough::choose() const {
 }
 
 void Passthrough::choose_and_send() {
-  if (!model_.empty() && !context_.dispatcher.serves(model_)) {
+  const auto& dispatcher = context_.dispatcher;
+  if (!model_.empty() && !dispatcher.serves(model_) && !dispatcher.awaits(model_)) {
     refuse(404, "model " + core::quoted(model_) + " is not served here; see GET /v1/models",
            "model_not_found", RequestOutcome::kInvalid);
     return;

@@ -284,6 +284,7 @@ void GenerationRequest::backends_changed() {
   if (parsed_.slots <= largest) return;
   const auto self = shared_from_this();
   if (largest == 0) {
+    if (context_.dispatcher.awaits(parsed_.model)) return;
     answer_error(
         error_answer(503, "the last backend that served the model was removed", "no_backend"),
         RequestOutcome::kFailed);

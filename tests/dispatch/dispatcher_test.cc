@@ -196,6 +196,31 @@ TEST(Admission, UnknownModelIsRefusedAndLeavesNoPoolBehind) {
   EXPECT_TRUE(d.serves("m"));
 }
 
+TEST(Admission, JobsOfAnAwaitedModelWaitForItsFirstBackend) {
+  DispatchConfig config;
+  config.awaited_models = {"m"};
+  config.queued_jobs_max = 2;
+  auto d = dispatcher(config);
+  ASSERT_THAT(d.pools(at(0)), SizeIs(1));
+  EXPECT_TRUE(d.awaits("m"));
+  EXPECT_FALSE(d.awaits("other"));
+  EXPECT_FALSE(d.serves("m"));
+  submit(d, job(1));
+  submit(d, job(2));
+  EXPECT_EQ(d.submit(job(3), 1, at(0)).refusal, Refusal::kQueueFull);
+  EXPECT_EQ(d.submit(job(4, 0, "other"), 1, at(0)).refusal, Refusal::kUnknownModel);
+  EXPECT_FALSE(d.next(at(1)));
+  ASSERT_TRUE(d.put_backend({"a", {"m"}, 1}, at(2)));
+  EXPECT_THAT(assign_all(d, at(2)), ElementsAre("1→a"));
+  ASSERT_TRUE(d.complete(JobId{1}, Outcome::kCompleted, at(3)));
+  ASSERT_TRUE(d.remove_backend("a", at(3)));
+  EXPECT_TRUE(d.backends().empty());
+  ASSERT_THAT(d.pools(at(3)), SizeIs(1));
+  EXPECT_EQ(d.pools(at(3))[0].waiting, 1U);
+  EXPECT_TRUE(d.cancel(JobId{2}, at(4)));
+  EXPECT_THAT(d.pools(at(4)), SizeIs(1)) << "an awaited model's pool stays";
+}
+
 TEST(Admission, FullQueueIsRefusedWithATimeFromTheDrainRate) {
   DispatchConfig config;
   config.queued_jobs_max = 40;

@@ -35,10 +35,10 @@ def free_ports(count):
 class Machine:
     """A gateway without engines, and the file of an autoscaler that brings them."""
 
-    def __init__(self, command=None, **variant):
+    def __init__(self, command=None, gateway=None, **variant):
         self.folder = tempfile.TemporaryDirectory(prefix="tailrace-e2e-")
         self.path = pathlib.Path(self.folder.name)
-        self.gateway = Gateway({"backends": [], "predict": {"mode": "off"}, "health": {"interval": "200ms"}})
+        self.gateway = Gateway({"backends": [], "predict": {"mode": "off"}, "health": {"interval": "200ms"}, **(gateway or {})})
         self.slo({})
         command = command or [BIN, "engine", "--preset", "a100-8b", "--max-num-seqs", "4", "--model", "{model}",
                               "--port", "{port}"]

@@ -80,3 +80,15 @@ def test_a_command_that_fails_is_said_and_tried_ever_more_rarely(command, why):
         time.sleep(3)  # the third pause is of 4 s
         assert autoscaler.logs().count("replica_failed") <= so_far + 1, "pauses grow"
         assert autoscaler.process.poll() is None
+
+
+def test_a_request_at_zero_engines_waits_for_the_one_that_it_wakes_and_the_last_one_goes_again():
+    with Machine(gateway={"models": {"emulated": {"awaited": True}}}, min=0) as machine:
+        machine.slo({}, scaleToZero=True, retention="3s")
+        with machine.autoscale() as autoscaler:
+            wait_until(lambda: autoscaler.logs().count("event=cycle") >= 4, 30, autoscaler.logs)
+            assert machine.pids() == {}, "nobody has asked yet"
+            assert machine.ask() == 200
+            assert machine.serving() == ["small-0"]
+            wait_until(lambda: machine.pids() == {} and machine.serving() == [], 60, autoscaler.logs)
+            assert machine.ask() == 200, "and up again"

@@ -55,6 +55,38 @@ TEST_F(Demand, ARequestForAModelWhoseEnginesAreGoneHasArrived) {
   EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 1);
 }
 
+TEST_F(Demand, RequestsForAnAwaitedModelWaitAreSeenAndGoToItsFirstEngine) {
+  world.config.models["m"].awaited = true;
+  auto& engine = world.add_engine("a", 4);
+  engine.script([](EngineRequest& request) { request.whole(1); });
+  world.config.backends.clear();
+  world.start();
+  EXPECT_EQ(value("tailrace_queue_jobs{model=\"m\"}"), 0) << "there before anything has come";
+  const auto reply = world.chat();
+  const auto other = world.chat(",\"model\":\"n\"");
+  const auto unqueued = world.send("POST", "/v1/embeddings", "{\"model\":\"m\",\"input\":\"x\"}");
+  const auto models = world.send("GET", "/v1/models");
+  const auto ready = world.send("GET", "/readyz");
+  world.run(milliseconds(5));
+  EXPECT_EQ(reply->status(), 0) << reply->body;
+  EXPECT_EQ(unqueued->status(), 503) << unqueued->body;
+  EXPECT_NE(models->body.find("\"id\":\"m\""), std::string::npos) << models->body;
+  EXPECT_EQ(ready->status(), 200);
+  EXPECT_EQ(value("tailrace_queue_jobs{model=\"m\"}"), 1);
+  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 1);
+  const auto put = world.admin("PUT", "/tailrace/v1/backends/a",
+                               "{\"url\":\"" + engine.url() + "\",\"models\":[\"m\"],\"slots\":4}");
+  world.run(seconds(3));
+  EXPECT_LT(put->status(), 300) << put->body;
+  EXPECT_EQ(reply->status(), 200) << reply->body;
+  const auto removed = world.admin("DELETE", "/tailrace/v1/backends/a");
+  const auto again = world.chat();
+  world.run(milliseconds(5));
+  EXPECT_EQ(removed->status(), 200);
+  EXPECT_EQ(again->status(), 0) << "an engine may come back";
+  EXPECT_EQ(value("tailrace_queue_jobs{model=\"m\"}"), 1);
+}
+
 TEST_F(Demand, TheBacklogIsSaidInTokensThatItIsPredictedToGenerate) {
   world.config.predict.accept_given_laws = true;
   world.add_engine("a", 1);

@@ -47,6 +47,8 @@ struct DispatchConfig {
   std::size_t ended_jobs_remembered = 1'000;            ///< for `explain`
   /// Which of the backends with room gets a job: one of backend_choice_names(). Never who waits.
   std::string choice = "least-outstanding";
+  /// Models whose jobs wait although no backend serves them yet: one is to come.
+  std::vector<std::string> awaited_models;
 };
 
 struct BackendSpec {
@@ -57,7 +59,7 @@ struct BackendSpec {
 
 /// Why a submission was refused; the gateway turns it into a status code.
 enum class Refusal {
-  kUnknownModel,  // 404
+  kUnknownModel,  // 404: no backend serves it and none is awaited
   kQueueFull,     // 429
   kBytesFull,     // 413
   kDeadline,      // 429: cannot be met by what is known now
@@ -102,7 +104,7 @@ struct PoolView {
   std::size_t queued_bytes = 0;
   std::size_t running = 0;  ///< jobs
   int slots = 0;            ///< over usable backends; 0 while jobs wait: nobody can take them now
-  int backends = 0;         ///< not draining ones; 0 while jobs wait: nobody will ever take them
+  int backends = 0;  ///< not draining ones; 0 while jobs wait: nobody takes them before one comes
   std::string policy;
   /// Jobs ended per busy slot-second, recently, times the slots that the pool holds or could take
   /// now. So neither idle times nor a change of slots mislead it. Empty while unknown.
@@ -128,7 +130,7 @@ class Dispatcher {
   ~Dispatcher();
 
   // Backends. A pool exists while some backend, draining ones included, serves its model, or jobs
-  // wait in it.
+  // wait in it; that of an awaited model always.
   /// Adds a backend or changes its models and slots; one that was draining comes back.
   /// Errors: kInvalidArgument (no name, no model, slots < 1).
   Result<void> put_backend(const BackendSpec& spec, MonoTime now);
@@ -171,6 +173,7 @@ class Dispatcher {
 
   std::vector<PoolView> pools(MonoTime now) const;
   bool serves(std::string_view model) const;
+  bool awaits(std::string_view model) const;  ///< it is one of DispatchConfig::awaited_models
   /// Slots of the largest backend that serves the model and is not draining; 0: there is none. A
   /// waiting job that needs more will never go, whatever becomes free.
   int largest_backend(std::string_view model) const;

@@ -68,6 +68,7 @@ struct AdminConfig {
 struct ModelConfig {
   std::optional<Tokens> context_length;
   std::optional<Tokens> default_cap;
+  bool awaited = false;  ///< its requests wait although no backend serves it (yet)
 };
 
 struct TimeoutsConfig {
