@@ -106,7 +106,7 @@ function(tailrace_tests)
     tailrace_test_program(${name} ${name}_threaded_test threaded "${threaded}" "${helpers}")
   endforeach()
   # The autoscaler's drills go through the same servers in memory as the tests of what reads them.
-  target_sources(autoscaler_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/observe/support/sim_server.cc)
+  target_sources(autoscaler_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/observe/support/sim_server.cc ${CMAKE_SOURCE_DIR}/tests/kubernetes/support/fake_api.cc)
   # tests/issues/*_test.cc → issues_test: one test for each public report, over all modules at once.
   file(GLOB issues CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/issues/*_test.cc)
   tailrace_test_program(simulate issues_test unit "${issues}" "${CMAKE_SOURCE_DIR}/tests/observe/support/scrapes.cc")
