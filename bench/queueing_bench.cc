@@ -1,7 +1,8 @@
 // What does it cost to ask how long requests take, and how many a replica serves?
 //
 // latency() and size() in every mode, over replicas with a batch of 256 and answers of spread
-// lengths; CPU time, the median and the slowest of the cases, as multiples of the closed form's
+// lengths, and over harder ones, with a knee or with random prompts that exceed the token budget;
+// CPU time, the median and the slowest of the cases, as multiples of the closed form's
 // latency() in the same process. Every sizing is checked first: its targets hold at the rate and
 // not above. Usage: queueing_bench [--json]
 #include <fmt/core.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -27,6 +29,7 @@ constexpr double kEnoughNs = 200'000;
 struct Case {
   IterationModel iteration;
   Workload workload;
+  std::int64_t max_batched_tokens = ServiceLimits{}.max_batched_tokens;
 };
 
 /// Llama-8B and Qwen-14B on H100, Llama-8B on A100, and a slow sample, by shape of the requests.
@@ -48,10 +51,30 @@ std::vector<Case> cases() {
   return out;
 }
 
+std::vector<Case> hard_cases() {
+  std::vector<Case> out;
+  for (const Case& one : cases()) {
+    if (one.workload.input_mean != 512 && one.workload.input_mean != 2048) continue;
+    const double input = one.workload.input_mean, output = one.workload.output_mean;
+    const double cv = one.workload.output_cv();
+    for (const double knee : {0.0, 200.0}) {
+      Case hard = one;
+      hard.iteration.knee_tokens = knee;
+      hard.workload = Workload::of(0, input, output, 1, cv);
+      hard.max_batched_tokens = static_cast<std::int64_t>(input);
+      out.push_back(hard);
+      hard.max_batched_tokens = Case{}.max_batched_tokens;
+      out.push_back(hard);
+    }
+  }
+  return out;
+}
+
 ServiceModel model_of(const Case& c, Mode mode) {
   ServiceModel model;
   model.mode = mode;
   model.iteration = c.iteration;
+  model.limits.max_batched_tokens = c.max_batched_tokens;
   return model;
 }
 
@@ -84,9 +107,10 @@ struct Cost {
 using Call = std::function<double()>;
 
 /// `make` prepares a case; only what it returns is timed.
-Cost cost_of(const std::string& what, const std::function<Call(const Case&)>& make) {
+Cost cost_of(const std::string& what, const std::vector<Case>& of,
+             const std::function<Call(const Case&)>& make) {
   std::vector<double> us;
-  for (const Case& c : cases()) us.push_back(1e-3 * ns_per_call(make(c)));
+  for (const Case& c : of) us.push_back(1e-3 * ns_per_call(make(c)));
   std::sort(us.begin(), us.end());
   return {what, us[us.size() / 2], us.back()};
 }
@@ -95,8 +119,9 @@ double max_rate(const Case& c, Mode mode) {
   return latency(model_of(c, mode), c.workload).value().max_rate_per_s;
 }
 
-Cost latency_cost(const std::string& what, Mode mode, Detail detail) {
-  return cost_of(what, [mode, detail](const Case& c) {
+Cost latency_cost(const std::string& what, Mode mode, Detail detail,
+                  const std::vector<Case>& of = cases()) {
+  return cost_of(what, of, [mode, detail](const Case& c) {
     Workload at = c.workload;
     at.rate_per_s = 0.6 * max_rate(c, Mode::kCorrected);
     const ServiceModel model = model_of(c, mode);
@@ -123,7 +148,11 @@ Targets targets_of(const Case& c, Mode mode, Statistic statistic) {
 
 /// Sizing for what a rate of 0.8 has must find that rate again; percentiles, what it is bound to.
 bool finds_the_rate(Mode mode, Statistic statistic) {
-  for (const Case& c : cases()) {
+  std::vector<Case> all = cases();
+  if (mode == Mode::kCorrected) {
+    for (const Case& c : hard_cases()) all.push_back(c);
+  }
+  for (const Case& c : all) {
     const Targets targets = targets_of(c, mode, statistic);
     const Sizing found = size(model_of(c, mode), c.workload, targets).value();
     const double wanted = 0.8 * max_rate(c, mode);
@@ -136,8 +165,9 @@ bool finds_the_rate(Mode mode, Statistic statistic) {
   return true;
 }
 
-Cost size_cost(const std::string& what, Mode mode, Statistic statistic) {
-  return cost_of(what, [mode, statistic](const Case& c) {
+Cost size_cost(const std::string& what, Mode mode, Statistic statistic,
+               const std::vector<Case>& of = cases()) {
+  return cost_of(what, of, [mode, statistic](const Case& c) {
     const ServiceModel model = model_of(c, mode);
     const Targets targets = targets_of(c, mode, statistic);
     return [model, targets, workload = c.workload] {
@@ -166,7 +196,13 @@ int main(int argc, char** argv) {
       size_cost("size, chain, 3 means", Mode::kChain, Statistic::kMean),
       size_cost("size, corrected, 3 means", Mode::kCorrected, Statistic::kMean),
       size_cost("size, corrected, 3 P90", Mode::kCorrected, Statistic::kP90),
-      size_cost("size, corrected, 3 P99", Mode::kCorrected, Statistic::kP99)};
+      size_cost("size, corrected, 3 P99", Mode::kCorrected, Statistic::kP99),
+      latency_cost("hard latency, corrected", Mode::kCorrected, Detail::kMeans, hard_cases()),
+      latency_cost("hard latency, percentiles", Mode::kCorrected, Detail::kPercentiles,
+                   hard_cases()),
+      size_cost("hard size, 3 means", Mode::kCorrected, Statistic::kMean, hard_cases()),
+      size_cost("hard size, 3 P90", Mode::kCorrected, Statistic::kP90, hard_cases()),
+      size_cost("hard size, 3 P99", Mode::kCorrected, Statistic::kP99, hard_cases())};
   const double baseline = costs.front().median_us;
   if (!json) {
     fmt::print("{:<34}{:>12}{:>12}{:>12}\n", "", "median µs", "slowest µs", "× first");

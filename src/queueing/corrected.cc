@@ -2,6 +2,7 @@
 // limit binds, beyond the batch a birth-death chain with the same mean and variance, and behind the
 // token budget a line of prompts. docs/queueing-model.md explains each term.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "queueing/modes.h"
@@ -15,8 +16,8 @@ namespace {
 
 /// An engine's iteration lasts a nanosecond at least.
 constexpr double kLeastIterationMs = 1e-6;
-/// How often the knee's mean iteration is found anew with the spread that it leads to.
-constexpr int kKneePasses = 2;
+/// To which the knee's mean iteration is found anew with the spread that it leads to, each time.
+constexpr std::array kKneePrecision{1e-4, 1e-7};
 /// Of the part of a request's time that comes from bursts, what fixed lengths add to it, and as
 /// much again where decodes alone do not pass the knee, which makes bursts cost more. Measured.
 constexpr double kFixedBursts = 0.5;
@@ -29,8 +30,10 @@ constexpr double kTrusted = 0.9, kTrustedMemory = 0.75, kTrustedBudget = 0.8;
 constexpr double kTrustedBacklog = 0.0075, kSparesEnough = 0.8;
 /// What the wait for a slot may be of TTFT: beyond, TTFT hangs on how the longest answers meet.
 constexpr double kTrustedWait = 0.1;
-/// What the requests in a full memory may vary by, standard deviation over mean. Measured.
-constexpr double kTrustedContexts = 0.25;
+/// What the requests in a full memory may vary by, standard deviation over mean, and those in a
+/// batch, as far as its time is that of their contexts, above a share of the largest rate.
+/// Measured.
+constexpr double kTrustedContexts = 0.25, kTrustedMixed = 0.85;
 
 /// Prompts of one iteration exceed its budget too often: how often, times what iterations differ
 /// by, whose variance over their squared mean is `relative_var`.
@@ -99,9 +102,9 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
 
   Spread spread = spread_of(at, work, lambda);
   if (iteration.knee_tokens > 0) {
-    for (int pass = 0; pass < kKneePasses; ++pass) {
+    for (const double precision : kKneePrecision) {
       at = operating_point(iteration, work, lambda, overdispersion(at, spread, work, lambda),
-                           at.iteration, full_iteration);
+                           at.iteration, full_iteration, precision);
       spread = spread_of(at, work, lambda);
     }
   }
@@ -196,6 +199,13 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
     } else if (wait > kTrustedWait * *out.ttft_ms) {
       out.out_of_range = limit.binding == Binding::kKvTokens ? OutOfRange::kMemoryBound
                                                              : OutOfRange::kNearSaturation;
+    }
+  }
+  if (out.out_of_range == OutOfRange::kNone && share > kTrustedMixed) {
+    // A few long answers with long contexts make all of the batch slow for as long as they last.
+    const double contexts = iteration.gamma_ms * work.decode_kv * decoding / t;
+    if (contexts * std::sqrt((1 + work.length_cv2) / std::max(1.0, decoding)) > kTrustedContexts) {
+      out.out_of_range = OutOfRange::kNearSaturation;
     }
   }
   if (out.out_of_range == OutOfRange::kNone && law.left > 0 &&

@@ -24,8 +24,9 @@ Percentiles UniformMixture::percentiles(double mean, double floor,
   std::array<double, kCells + 2> grid{};
   const double step = (most_ - least_) / static_cast<double>(kCells);
   if (!(step > 0)) return {mean, mean, mean, mean};
+  const double per_cell = 1 / step;
   const auto turn = [&](double value, double slope) {
-    const double at = std::clamp((value - least_) / step, 0.0, static_cast<double>(kCells));
+    const double at = std::clamp((value - least_) * per_cell, 0.0, static_cast<double>(kCells));
     const auto cell = static_cast<std::size_t>(at);
     const double part = at - static_cast<double>(cell);
     grid[cell] += slope * (1 - part);

@@ -11,6 +11,12 @@ struct Shortfall {
   double share = 0;  ///< P(s > 0)
 };
 
+/// P(s > 0) of a normal s.
+inline double share_above(double mean, double sd) {
+  if (sd <= 0 || std::abs(mean) > 8 * sd) return mean > 0 ? 1 : 0;
+  return 0.5 * std::erfc(-mean / sd * M_SQRT1_2);
+}
+
 /// Of a normal s.
 inline Shortfall shortfall(double mean, double sd) {
   if (sd <= 0 || std::abs(mean) > 8 * sd) return mean > 0 ? Shortfall{mean, 1} : Shortfall{};
@@ -26,7 +32,9 @@ inline Shortfall shortfall(double mean, double sd, double third) {
   const double skew = sd > 0 ? third / (sd * sd * sd) : 0;
   if (!(std::abs(skew) > kLeastSkew)) return shortfall(mean, sd);
   // The coefficient of variation c of a log-normal whose skewness, c^3 + 3c, is this one.
-  const double cv = 2 * std::sinh(std::asinh(std::abs(skew) / 2) / 3);
+  const double half = std::abs(skew) / 2;
+  const double root = std::cbrt(half + std::sqrt(half * half + 1));
+  const double cv = root - 1 / root;
   const double scale = sd / cv;
   const bool mirrored = skew < 0;
   const double edge = mirrored ? scale + mean : scale - mean;  // where s is 0

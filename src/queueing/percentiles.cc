@@ -8,6 +8,7 @@
 #include <cmath>
 #include <span>
 
+#include "queueing/alike.h"
 #include "queueing/mixture.h"
 #include "queueing/normal_terms.h"
 #include "queueing/prompt_sizes.h"
@@ -142,10 +143,10 @@ class FirstToken {
   FirstToken(const LatencyLaw& law, const Shape& shape, UniformMixture& out)
       : law_(law), shape_(shape), out_(out), size_cv2_(law.prompt_cv2) {
     for (std::size_t others = 0; others < kFew; ++others) {
-      begins_[others] = size_;
+      size_ = 0;
       own(static_cast<double>(others), 0);
+      few_[others] = alike();
     }
-    begins_[kFew] = size_;
   }
 
   void run() {
@@ -156,10 +157,12 @@ class FirstToken {
       const double width = kSlice * law_.full_wait;
       const double level = law_.full_iteration;
       const double base = shape_.base(level, shape_.prompts(level));
+      size_ = 0;
+      own(law_.admitted, 0);
+      const OwnList list = alike();
       for (int i = 0; i < kSlices; ++i) {
         const double end = i + 1 < kSlices ? std::exp(-kSlice * (i + 1)) : 0;
-        with(law_.admitted, 0, {base, {level, i * width, width}},
-             law_.full * (std::exp(-kSlice * i) - end));
+        add(list, {base, {level, i * width, width}}, law_.full * (std::exp(-kSlice * i) - end));
       }
     }
     // On an idle engine, and in the levels of a busy one.
@@ -175,7 +178,7 @@ class FirstToken {
  private:
   /// Numbers of prompts that are told apart; more of them are one.
   static constexpr std::size_t kFew = 4;
-  static constexpr double kLeast = 3e-6;
+  static constexpr double kLeast = 1e-6;
 
   struct Before {
     double rest = 0;  ///< of the iteration that it meets: uniform up to this
@@ -185,59 +188,50 @@ class FirstToken {
     double base = 0;  ///< an iteration without prompts
     Before before;
   };
-  /// A request's own iterations: so many of them, and what prompts add to them.
-  struct Own {
-    double iterations = 1, added = 0, added_var = 0, weight = 0;
-  };
-
   /// Sums of prompts that vary more are told apart by their size.
   static constexpr double kRandom = 0.1;
   /// Times their mean: no prompt of a usual law is larger.
   static constexpr double kLargest = 6;
 
   void at_level(double level, double weight) {
-    const Counts met = shape_.prompts(level);
-    const double base = shape_.base(level, met);
+    const Counts counts = shape_.prompts(level);
+    const double base = shape_.base(level, counts);
     const double mean = std::max(level, base);
-    const auto over_met = [&](const auto& add) {
-      over_prompts(law_.rate_per_ms * level, shape_.spread(),
-                   [&](double share, double prompts, double prompts_var) {
-                     const double cv2 =
-                         prompts > 0 ? size_cv2_ / prompts + prompts_var / (prompts * prompts) : 0;
-                     sizes_met(cv2, prompts, [&](const Size& size) {
-                       add(meet(base, prompts * size.factor), weight * share * size.weight / mean);
-                     });
-                   });
-    };
-    double all = 0, waiting = 0;
-    if (law_.left > 0) {
-      over_met([&](const Met& one, double share) {
-        all += share * one.lasts;
-        waiting += share * one.lasts * one.unfinished;
-      });
-    }
+    MetTable met(base);
+    over_prompts(law_.rate_per_ms * level, shape_.spread(),
+                 [&](double share, double prompts, double prompts_var) {
+                   // Prompts of random size make the iteration that one meets long.
+                   const SizeList& sizes = sizes_met(prompts, prompts_var);
+                   for (std::size_t k = 0; k < sizes.size; ++k) {
+                     const Size& size = sizes.at[k];
+                     met.add(meet(base, prompts * size.factor),
+                             weight * share * size.weight / mean);
+                   }
+                 });
     // Prompts that single iterations' arrivals do not explain are left over at any time.
-    const double known = all > 0 ? waiting / all : 0;
+    const double known = met.unfinished();
     const double more =
         law_.left > 0 ? std::max(0.0, law_.line.backlog_share - known) / (1 - known) : 0;
-    over_met([&](const Met& one, double share) {
-      // Prompts of random size make the iteration that one meets long.
-      const double part = share * one.lasts;
-      const Place place{base, {one.found, 0, 0}};
-      if (const double behind = part * one.unfinished; behind > kLeast) {
-        after(place, behind, [&](const Size& size) { behind_of(place, one.rest, size, 1); });
-      }
-      found_at(place, part * (1 - one.unfinished), more);
+    // Where prompts are left over, the budget was full: one is like another for who comes then.
+    double found = 0, behind = 0;
+    met.each([&](const Met& one) {
+      found += one.lasts * one.unfinished * one.found;
+      behind += one.lasts * one.unfinished;
+    });
+    if (behind > kLeast) {
+      const Place place{base, {found / behind, 0, 0}};
+      size_ = 0;
+      met.each([&](const Met& one) {
+        const double share = one.lasts * one.unfinished / behind;
+        if (!(share > 0)) return;
+        own_behind(met_with(place), [&](const auto& add) { add(one.rest, share); });
+      });
+      add(alike(), place, behind);
+    }
+    met.each([&](const Met& one) {
+      found_at({base, {one.found, 0, 0}}, one.lasts * (1 - one.unfinished), more);
     });
   }
-
-  /// The iterations of prompts that came together, as who comes later meets them.
-  struct Met {
-    double found = 0;       ///< how long one lasts
-    double lasts = 0;       ///< all of them
-    double unfinished = 0;  ///< how often prompts are left over when the one that is met ends
-    double rest = 0;        ///< and then how many
-  };
 
   Met meet(double base, double prompts) const {
     const double found = base + shape_.within_limits(prompts);
@@ -252,35 +246,43 @@ class FirstToken {
   void found_at(const Place& place, double weight, double behind) {
     if (weight < kLeast) return;
     if (weight * behind > kLeast) {
-      const double backlog = law_.line.backlog / law_.line.backlog_share / law_.prompt_tokens;
-      after(place, weight * behind, [&](const Size& size) {
-        for (const Node& node : kExponential) {
-          behind_of(place, node.value * backlog, size, node.weight);
-        }
-      });
+      behind_.at(
+          met_with(place),
+          [&](double others) {
+            const double backlog = law_.line.backlog / law_.line.backlog_share / law_.prompt_tokens;
+            size_ = 0;
+            own_behind(others, [&](const auto& add) {
+              for (const Node& node : kExponential) add(node.value * backlog, node.weight);
+            });
+            return alike();
+          },
+          [&](const OwnList& list, double part) { add(list, place, weight * behind * part); });
     }
     const double free = weight * (1 - behind);
     over_prompts(law_.rate_per_ms * place.before.rest, 0,
                  [&](double share, double others, double others_var) {
                    if (others_var > 0 || others > law_.most_others) {
-                     with(std::min(others, law_.most_others), others_var, place, free * share);
+                     with_many(std::min(others, law_.most_others), place, free * share);
                    } else {
                      with_few(static_cast<std::size_t>(others), place, free * share);
                    }
                  });
   }
 
-  void with_few(std::size_t others, const Place& place, double weight) {
-    for (std::size_t k = begins_[others]; k < begins_[others + 1]; ++k) {
-      add(own_[k], place, weight);
-    }
+  void with_many(double others, const Place& place, double weight) {
+    if (weight < kLeast) return;
+    many_.at(
+        std::max(0.0, others - kFew),
+        [&](double beyond) {
+          size_ = 0;
+          own(std::min(beyond + kFew, law_.most_others), beyond * (1 + beyond / (kFew + beyond)));
+          return alike();
+        },
+        [&](const OwnList& list, double part) { add(list, place, weight * part); });
   }
 
-  void with(double others, double others_var, const Place& place, double weight) {
-    if (weight < kLeast) return;
-    size_ = begins_[kFew];
-    own(others, others_var);
-    for (std::size_t k = begins_[kFew]; k < size_; ++k) add(own_[k], place, weight);
+  void with_few(std::size_t others, const Place& place, double weight) {
+    add(few_[others], place, weight);
   }
 
   /// Its own iterations, with `others` that came in the same one: appends to own_.
@@ -322,17 +324,19 @@ class FirstToken {
     }
   }
 
-  /// Who find prompts of before them: `append(size)` for each size that theirs may have.
-  template <typename Append>
-  void after(const Place& place, double weight, const Append& append) {
-    size_ = begins_[kFew];
-    each_size(size_cv2_ / (1 + met_with(place)), append);
-    for (std::size_t k = begins_[kFew]; k < size_; ++k) add(own_[k], place, weight);
+  /// Of those who find prompts of before them, beside `others` that came in the same iteration:
+  /// `backlogs` calls what it is given with the prompts and a weight. Appends to own_.
+  template <typename Backlogs>
+  void own_behind(double others, const Backlogs& backlogs) {
+    each_size(size_cv2_ / (1 + others), [&](const Size& size) {
+      backlogs([&](double backlog, double weight) { behind_of(others, backlog, size, weight); });
+    });
   }
 
+  OwnList alike() const { return queueing::alike(std::span(own_).first(size_), law_.iteration); }
+
   /// With `backlog` mean prompts before those that came in the same iteration.
-  void behind_of(const Place& place, double backlog, const Size& size, double weight) {
-    const double others = met_with(place);
+  void behind_of(double others, double backlog, const Size& size, double weight) {
     const double ahead = backlog / size.factor;
     const double tokens = size.factor * law_.prompt_tokens;
     const double chunks = std::max(1.0, (ahead + others / 2 + 1) * tokens / law_.left + 0.5);
@@ -366,20 +370,33 @@ class FirstToken {
           others_var + std::max(0.0, some * (1 + mean - some)), size);
   }
 
-  /// add(size) for those that one meets, of which only the exact place of the budget matters.
-  template <typename Add>
-  void sizes_met(double cv2, double prompts, const Add& add) const {
+  struct SizeList {
+    std::array<Size, 12> at;
+    std::size_t size = 0;
+    bool made = false;
+  };
+
+  /// Of those that one meets; that of few prompts is made once.
+  const SizeList& sizes_met(double prompts, double prompts_var) {
+    const bool few = prompts_var <= 0 && prompts < kFew;
+    SizeList& list = few ? sizes_[static_cast<std::size_t>(prompts)] : many_sizes_;
+    if (few && list.made) return list;
+    list.made = true;
+    list.size = 0;
+    const double cv2 = prompts > 0 ? size_cv2_ / prompts + prompts_var / (prompts * prompts) : 0;
+    // Only the exact place of the budget matters.
     if (law_.left > 0 && prompts * law_.prompt_tokens * kLargest > law_.left) {
-      each_size(cv2, add);
-      return;
+      each_size(cv2, [&](const Size& size) { list.at[list.size++] = size; });
+      return list;
     }
     const double log_var = std::log1p(cv2);
     for (const Node& node : nodes_for(cv2).at) {
-      add({.factor = std::exp(std::sqrt(log_var) * node.value - log_var / 2),
-           .cv2 = 0,
-           .weight = node.weight,
-           .apart = true});
+      list.at[list.size++] = {.factor = std::exp(std::sqrt(log_var) * node.value - log_var / 2),
+                              .cv2 = 0,
+                              .weight = node.weight,
+                              .apart = true};
     }
+    return list;
   }
 
   /// `count` prompts of that size: appends to own_.
@@ -401,6 +418,10 @@ class FirstToken {
     });
   }
 
+  void add(const OwnList& list, const Place& place, double weight) {
+    for (std::size_t k = 0; k < list.size; ++k) add(list.at[k], place, weight);
+  }
+
   void add(const Own& own, const Place& place, double weight) {
     weight *= own.weight;
     if (weight < kLeast) return;
@@ -419,7 +440,10 @@ class FirstToken {
   double size_cv2_;
   std::array<Own, 512> own_;
   std::size_t size_ = 0;
-  std::array<std::size_t, kFew + 1> begins_{};
+  std::array<OwnList, kFew> few_;
+  Lists many_, behind_;
+  std::array<SizeList, kFew> sizes_;
+  SizeList many_sizes_;
 };
 
 void add_gaps(const LatencyLaw& law, const Shape& shape, UniformMixture& out) {

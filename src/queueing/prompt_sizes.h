@@ -63,14 +63,24 @@ struct Size {
 /// mean of each, and its width as that of a uniform.
 template <typename Add>
 void size_cells(double log_sd, const Add& add) {
-  static constexpr std::array<double, 11> kEnds = {-1.4, -0.6, 0.1,  0.7,  1.1, 1.45,
-                                                   1.8,  2.15, 2.55, 3.05, 3.8};
+  struct End {
+    double z, below;  ///< the share of a normal below it
+  };
+  static constexpr std::array<End, 11> kEnds = {{{-1.4, 0.08075665923377108},
+                                                 {-0.6, 0.2742531177500736},
+                                                 {0.1, 0.539827837277029},
+                                                 {0.7, 0.758036347776927},
+                                                 {1.1, 0.8643339390536173},
+                                                 {1.45, 0.9264707403903516},
+                                                 {1.8, 0.9640696808870742},
+                                                 {2.15, 0.9842223926089095},
+                                                 {2.55, 0.9946138540459333},
+                                                 {3.05, 0.9988557931689773},
+                                                 {3.8, 1}}};
   const auto below = [](double z) { return 0.5 * std::erfc(-z * M_SQRT1_2); };
   double share = 0, first = 0, low = 0;
-  for (const double z : kEnds) {
-    const bool last = z == kEnds.back();
-    const double share_to = last ? 1 : below(z);
-    const double first_to = last ? 1 : below(z - log_sd);
+  for (const auto& [z, share_to] : kEnds) {
+    const double first_to = share_to == 1 ? 1 : below(z - log_sd);
     const double high = std::exp(log_sd * (z - log_sd / 2));
     const double weight = share_to - share;
     const double mean = (first_to - first) / weight;

@@ -11,9 +11,12 @@ namespace tailrace::queueing {
 namespace {
 
 constexpr double kRelativeTolerance = 1e-10;
-/// Of the target: percentiles are no better known than that.
-constexpr double kPercentileTolerance = 5e-4;
+/// Over brackets that are so short, as a share of the rate, latencies' reciprocals are straight.
+constexpr double kStraight = 1e-5;
+/// Of the target, and of the rate: percentiles are no better known than that.
+constexpr double kPercentileTolerance = 4e-3;
 constexpr int kPercentileStepsMax = 60;
+constexpr double kFar = 1e3;
 /// Of a root search: TOMS 748 takes about ten, and never more than bisection three times over.
 constexpr std::uintmax_t kStepsMax = 200;
 /// Of the largest rate: below it the search needs no relative precision.
@@ -46,9 +49,25 @@ double bracketed_root(const Headroom& headroom, double good, double bad, double 
   // At the end of what doubles hold a latency may be no number, and then there is no bracket.
   if (!(good < bad)) return std::min(good, bad);
   if (close(good, bad) || !(at_good > 0) || !(at_bad < 0)) return good;
-  std::uintmax_t steps = kStepsMax;
-  return boost::math::tools::toms748_solve(headroom, good, bad, at_good, at_bad, close, steps)
-      .first;
+  const auto solve = [&](double low, double high, double at_low, double at_high, double within) {
+    const auto short_enough = [&](double a, double b) {
+      return b - a <= within * std::max(a, least);
+    };
+    std::uintmax_t steps = kStepsMax;
+    return boost::math::tools::toms748_solve(headroom, low, high, at_low, at_high, short_enough,
+                                             steps);
+  };
+  const auto [a, b] = solve(good, bad, at_good, at_bad, std::max(tolerance, kStraight));
+  if (close(a, b)) return a;
+  // In a bracket so short a line leads to the root, unless there is a bend.
+  const double at_a = headroom(a), at_b = headroom(b);
+  const double slope = (at_a - at_b) / (b - a), step = tolerance * std::max(a, least);
+  const double x = a + at_a / slope - step;
+  if (!(x > a && x < b)) return solve(a, b, at_a, at_b, tolerance).first;
+  const double at_x = headroom(x);
+  if (at_x >= 0 && at_x <= 4 * slope * step) return x;
+  return at_x >= 0 ? solve(x, b, at_x, at_b, tolerance).first
+                   : solve(a, x, at_a, at_x, tolerance).first;
 }
 
 }  // namespace
@@ -90,7 +109,15 @@ RateSearch::RateSearch(const ServiceModel& model, const Workload& workload, Stat
 
 Latency RateSearch::at(double rate) {
   workload_.rate_per_s = rate;
-  return latency_unchecked(model_, workload_, detail_);
+  const Latency latency = latency_unchecked(model_, workload_, detail_);
+  const auto point = std::find_if(points_.begin(), points_.end(),
+                                  [&](const Point& one) { return one.rate == rate; });
+  if (point == points_.end()) {
+    points_.push_back({rate, latency});
+  } else {
+    point->latency = latency;
+  }
+  return latency;
 }
 
 double RateSearch::value(double rate, SizingLimit limit) {
@@ -119,6 +146,12 @@ double RateSearch::value(double rate, SizingLimit limit) {
   return value_of(latency, limit, statistic_);
 }
 
+bool RateSearch::is_known(double rate, SizingLimit limit) const {
+  return std::any_of(points_.begin(), points_.end(), [&](const Point& point) {
+    return point.rate == rate && knows(point.latency, limit);
+  });
+}
+
 bool RateSearch::knows(const Latency& at, SizingLimit limit) const {
   if (!means_) return true;
   return limit == SizingLimit::kItl ? at.itl_percentiles_ms.has_value()
@@ -131,7 +164,9 @@ std::optional<double> RateSearch::largest(const Target& target) {
     return rate ? std::optional(std::min(*rate, high_)) : std::nullopt;
   }
   if (!(value(low_, target.limit) <= target.ms)) return std::nullopt;
-  if (value(high_, target.limit) <= target.ms) return high_;
+  // No percentile is so far below the mean, and that is cheap to know.
+  const bool far = means_ && means_->value(high_, target.limit) > kFar * target.ms;
+  if (!far && value(high_, target.limit) <= target.ms) return high_;
   return largest_below(high_, target);
 }
 
@@ -158,28 +193,44 @@ double RateSearch::root(const Target& target, double good, double bad) {
   return bracketed_root(headroom, good, bad, kRelativeTolerance, kLeastShare * high_);
 }
 
-// A percentile costs as much as dozens of means, and its ratio to the mean changes slowly: solved
-// for the mean times that ratio, which two points near the root foretell, few are needed.
+// A percentile of TTFT costs as much as dozens of means, and its ratio to the mean changes slowly:
+// solved for the mean times that ratio, which two points near the root foretell, few are needed.
+// One of gaps grows evenly with the rate where the mean does not.
 double RateSearch::percentile_root(const Target& target, double good, double bad) {
+  if (target.limit == SizingLimit::kItl) {
+    const auto headroom = [&](double rate) {
+      return std::min(1e9, target.ms / value(rate, target.limit)) - 1;
+    };
+    return bracketed_root(headroom, good, bad, kPercentileTolerance, kLeastShare * high_);
+  }
   const auto log_ratio = [&](double rate) {
     return std::log(value(rate, target.limit) / means_->value(rate, target.limit));
   };
   const double least = kLeastShare * high_;
-  const double aim_ms = target.ms * (1 - 0.5 * kPercentileTolerance);
-  double last = good, before = bad;
+  double last = good;
+  std::optional<double> before;
+  if (is_known(bad, target.limit)) before = bad;
   for (int step = 0; step < kPercentileStepsMax; ++step) {
     if (bad - good <= kPercentileTolerance * std::max(good, least)) break;
-    const double reached = value(good, target.limit) / target.ms;
-    if (reached >= 1 - kPercentileTolerance) break;
     const double at_last = log_ratio(last);
-    double slope = (at_last - log_ratio(before)) / (last - before);
+    double slope = before ? (at_last - log_ratio(*before)) / (last - *before) : 0;
     if (!std::isfinite(slope)) slope = 0;
+    const auto foretold = [&](double rate) {
+      return means_->value(rate, target.limit) * std::exp(at_last + slope * (rate - last));
+    };
     const auto headroom = [&](double rate) {
-      const double ms =
-          means_->value(rate, target.limit) * std::exp(at_last + slope * (rate - last));
-      return std::min(1e9, aim_ms / ms) - 1;
+      return std::min(1e9, target.ms / foretold(rate)) - 1;
     };
     double next = bracketed_root(headroom, good, bad, 0.1 * kPercentileTolerance, least);
+    // Close enough in the latency, and as far as this tells in the rate: some hardly grow with it.
+    if (last == good && next - good <= kPercentileTolerance * std::max(good, least) &&
+        value(good, target.limit) >= (1 - kPercentileTolerance) * target.ms) {
+      break;
+    }
+    // Rather below the root than above, by half of what is close enough.
+    const double back = 0.5 * kPercentileTolerance;
+    const double lower = std::log(target.ms / foretold(next * (1 - back)));
+    next *= 1 - back * std::min(1.0, back / std::max(lower, 1e-12));
     // Where that is no progress, and now and then where progress is slow, halve the bracket.
     if (!(next > good && next < bad) || step % 8 == 7) next = 0.5 * (good + bad);
     before = last;

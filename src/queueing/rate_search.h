@@ -30,7 +30,7 @@ class RateSearch {
   double value(double rate, SizingLimit limit);
 
   /// The largest rate from low() to high() at which the target holds, to ten digits (percentiles:
-  /// where it is met to 5e-4); empty where none does. Latencies grow with the rate.
+  /// to 0.4 %); empty where none does. Latencies grow with the rate.
   std::optional<double> largest(const Target& target);
 
   /// The same below a rate at which the target is missed; low() where nothing better is found.
@@ -39,10 +39,12 @@ class RateSearch {
  private:
   struct Point {
     double rate;
-    Latency latency;  ///< of percentiles, the statistic's only, and where a target asked for them
+    Latency
+        latency;  ///< of percentiles perhaps the statistic's only, where a target asked for them
   };
 
   bool knows(const Latency& at, SizingLimit limit) const;
+  bool is_known(double rate, SizingLimit limit) const;
   double root(const Target& target, double good, double bad);
   double percentile_root(const Target& target, double good, double bad);
 

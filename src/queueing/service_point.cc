@@ -27,14 +27,22 @@ struct KneeGap {
 KneeGap knee_gap(double knee, const RequestWork& work, double decoding, double prefills,
                  const Overdispersion& over) {
   KneeGap out;
+  const double third = -third_moment(work.prefill, work.prefill_var);
+  const auto short_of = [&](double prompts, double prompts_var, double more) {
+    const double sd =
+        std::sqrt(decoding * (1 + over.decodes) + (prompts + more) * work.prefill_var +
+                  prompts_var * work.prefill * work.prefill);
+    return shortfall(knee - decoding - (prompts + more) * work.prefill, sd,
+                     (prompts + more) * third);
+  };
+  // With one more prompt it is what the next number has as it is.
+  double known_of = -1;
+  Shortfall known;
   over_prompts(prefills, over.prefills, [&](double share, double prompts, double prompts_var) {
-    const double sd = std::sqrt(decoding * (1 + over.decodes) + prompts * work.prefill_var +
-                                prompts_var * work.prefill * work.prefill);
-    const double more_sd = std::sqrt(sd * sd + work.prefill_var);
-    const double third = -third_moment(work.prefill, work.prefill_var);
-    const double room = knee - decoding - prompts * work.prefill;
-    const Shortfall now = shortfall(room, sd, prompts * third);
-    const Shortfall more = shortfall(room - work.prefill, more_sd, (prompts + 1) * third);
+    const bool exact = prompts_var <= 0;
+    const Shortfall now = exact && prompts == known_of ? known : short_of(prompts, prompts_var, 0);
+    const Shortfall more = short_of(prompts, prompts_var, 1);
+    if (exact) known_of = prompts + 1, known = more;
     out.now.mean += share * now.mean;
     out.now.share += share * now.share;
     out.with_one_more.mean += share * more.mean;
@@ -48,14 +56,20 @@ void bend(const IterationModel& m, const RequestWork& work, double decoding, dou
           const Overdispersion& over, Slopes& slopes) {
   const double each = m.gamma_ms * work.touched + m.per_request_ms;
   double mean = 0, square = 0;
+  std::array<double, 2> known{};  // of the next two numbers
+  double known_of = -1;
   over_prompts(prefills, over.prefills, [&](double share, double prompts, double prompts_var) {
     const auto short_of = [&](double count) {
       const double sd = std::sqrt(decoding * (1 + over.decodes) + count * work.prefill_var +
                                   prompts_var * work.prefill * work.prefill);
       return shortfall(m.knee_tokens - decoding - count * work.prefill, sd).mean;
     };
-    const double none = short_of(prompts), one = short_of(prompts + 1);
-    slopes.bend += share * m.beta_ms * (short_of(prompts + 2) - 2 * one + none);
+    const bool have = prompts_var <= 0 && prompts == known_of;
+    const double none = have ? known[0] : short_of(prompts);
+    const double one = have ? known[1] : short_of(prompts + 1);
+    const double two = short_of(prompts + 2);
+    if (prompts_var <= 0) known_of = prompts + 1, known = {one, two};
+    slopes.bend += share * m.beta_ms * (two - 2 * one + none);
     const double added = each * prompts + m.beta_ms * (prompts * work.prefill + none);
     const double slope = each + m.beta_ms * (work.prefill + one - none);
     mean += share * added;
@@ -109,7 +123,8 @@ double iteration_ms(const IterationModel& m, const RequestWork& work, double dec
 }
 
 OperatingPoint operating_point(const IterationModel& m, const RequestWork& work, double rate,
-                               const Overdispersion& over, double start, double most) {
+                               const Overdispersion& over, double start, double most,
+                               double precision) {
   const double prefill_base = m.gamma_ms * work.touched + m.per_request_ms;
   const double decode_base = m.gamma_ms * work.decode_kv + m.per_request_ms;
   OperatingPoint out;
@@ -123,9 +138,12 @@ OperatingPoint operating_point(const IterationModel& m, const RequestWork& work,
     out.iteration = linear_load < 1 ? std::min(most, m.alpha_ms / (1 - linear_load)) : most;
     return out;
   }
+  // What the knee leaves out is the least that it lasts.
+  const double base_load = rate * (prefill_base + work.decodes * decode_base);
   // The mean iteration is convex in itself, so Newton's steps lead to the root from below and from
-  // above.
-  double t = start;
+  // above; its slope is of one more prompt. From the second step on what two points say is nearer.
+  double t = std::max(start, std::min(most, m.alpha_ms / std::max(1e-3, 1 - base_load)));
+  double last = 0, last_value = 0;
   for (int step = 0; step < 50; ++step) {
     const double decoding = rate * work.decodes * t;
     const double prefills = rate * t;
@@ -135,14 +153,19 @@ OperatingPoint operating_point(const IterationModel& m, const RequestWork& work,
     out.slopes.decode = decode_base + m.beta_ms * std::max(0.0, 1 - gap.now.share);
     const double per_token = m.beta_ms * std::max(0.0, 1 - gap.with_one_more.share) + m.gamma_ms;
     out.slopes.prefill_var = per_token * per_token * work.prefill_var;
-    const double slope = rate * (out.slopes.prefill + work.decodes * out.slopes.decode);
+    double slope = rate * (out.slopes.prefill + work.decodes * out.slopes.decode);
     const double above =
         std::max(0.0, decoding + prefills * work.prefill - m.knee_tokens + gap.now.mean);
     const double value =
         m.alpha_ms + m.beta_ms * above + prefill_base * prefills + decode_base * decoding;
+    if (step > 0 && t != last) {
+      if (const double secant = (value - last_value) / (t - last); secant < 1) slope = secant;
+    }
+    last = t;
+    last_value = value;
     const double move = slope < 1 ? (value - t) / (1 - slope) : most;
     const double next = std::clamp(t + move, m.alpha_ms, most);
-    const bool settled = std::abs(next - t) < 1e-10 * t;
+    const bool settled = std::abs(next - t) < precision * t;
     t = next;
     if (settled) break;
   }

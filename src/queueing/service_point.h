@@ -44,10 +44,10 @@ struct OperatingPoint {
 };
 
 /// Its tokens are computed beyond the knee only, in iterations whose prefills come at random: by
-/// Newton's steps from `start_ms`, up to `most_ms`.
+/// steps from `start_ms`, up to `most_ms`, until one is shorter than `precision` of it.
 OperatingPoint operating_point(const IterationModel& model, const RequestWork& work,
                                double rate_per_ms, const Overdispersion& over, double start_ms,
-                               double most_ms);
+                               double most_ms, double precision = 1e-7);
 
 /// An iteration in which `decoding` decode and to which prefills come at `prefills` on average.
 double iteration_ms(const IterationModel& model, const RequestWork& work, double decoding,

@@ -173,12 +173,13 @@ Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statis
     return out;
   }
   // A percentile that holds at its own rate may be missed a little below it.
+  out.achieved = search.at(out.rate_per_s);
   for (const Target& target : targets) {
     if (search.value(out.rate_per_s, target.limit) <= target.ms * (1 + kRounding)) continue;
     out.rate_per_s = search.largest_below(out.rate_per_s, target);
     out.limit = target.limit;
+    out.achieved = search.at(out.rate_per_s);
   }
-  out.achieved = search.at(out.rate_per_s);
   return out;
 }
 
@@ -193,22 +194,21 @@ OutOfRange range_of_rate(const Sizing& found, RateSearch& search,
       (found.limit != SizingLimit::kItl || found.rate_per_s > kDoubtsKnown * at.max_rate_per_s)) {
     return at.out_of_range;
   }
-  // The least rate that targets allow if every latency is as much longer, or shorter.
+  // Do all targets hold at a rate if every latency is as much longer, or shorter?
   const bool waits =
       found.limit != SizingLimit::kItl && at.out_of_range != OutOfRange::kPrefillDominated;
-  const auto rate_if = [&](bool longer) {
-    double rate = search.high();
-    for (const Target& target : targets) {
+  const auto hold_at = [&](double rate, bool longer) {
+    return std::all_of(targets.begin(), targets.end(), [&](const Target& target) {
       const double doubt = target.limit == SizingLimit::kItl ? kItlDoubt
                            : waits                           ? kWaitDoubt
                                                              : kTtftDoubt;
       const double ms = longer ? target.ms / (1 + doubt) : target.ms * (1 + doubt);
-      rate = std::min(rate, search.largest({target.limit, ms}).value_or(0));
-    }
-    return rate;
+      return search.value(rate, target.limit) <= ms;
+    });
   };
-  const bool known = rate_if(true) >= (1 - kRateDoubt) * found.rate_per_s &&
-                     rate_if(false) <= (1 + kRateDoubt) * found.rate_per_s;
+  const double less = (1 - kRateDoubt) * found.rate_per_s;
+  const double more = (1 + kRateDoubt) * found.rate_per_s;
+  const bool known = hold_at(less, true) && (more >= search.high() || !hold_at(more, false));
   return known ? OutOfRange::kNone : at.out_of_range;
 }
 

@@ -79,7 +79,7 @@ double iterations_of(double mean, double variance, double left, double left_var)
   double sum = 1;
   for (int m = 1; m <= kExact + 8; ++m) {
     const double sd = std::sqrt(variance + m * m * left_var);
-    const double share = shortfall(mean - m * left, sd).share;
+    const double share = share_above(mean - m * left, sd);
     sum += share;
     if (share < 1e-12) break;
   }

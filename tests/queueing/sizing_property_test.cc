@@ -110,7 +110,8 @@ RC_GTEST_PROP(SizingOfAnything, TargetsHoldAtTheRateAndNotAbove, ()) {
   RC_ASSERT(found.limit == SizingLimit::kStability || !holds(found.rate_per_s * (1 + 1e-8)));
 }
 
-// Percentiles come from grids: they may fall by a percent while the rate grows.
+// Percentiles come from grids: they may fall by a percent while the rate grows. They are met to
+// 0.4 %, and answers of one token have no gaps.
 RC_GTEST_PROP(SizingOfAnything, PercentilesHoldAtTheRateAndNotWellAbove, ()) {
   Case at = plausible();
   at.model.mode = Mode::kCorrected;
@@ -131,14 +132,14 @@ RC_GTEST_PROP(SizingOfAnything, PercentilesHoldAtTheRateAndNotWellAbove, ()) {
       return target == 0 || (p && value() <= target * slack);
     };
     return below(l.ttft_percentiles_ms, targets.ttft_ms) &&
-           below(l.itl_percentiles_ms, targets.itl_ms) &&
+           (!l.itl_percentiles_ms || below(l.itl_percentiles_ms, targets.itl_ms)) &&
            below(l.e2e_percentiles_ms, targets.e2e_ms);
   };
   if (!found.reachable) return;
   RC_ASSERT(holds(found.rate_per_s, 1.01));
   const double above = 1.05 * found.rate_per_s;
   RC_ASSERT(above >= found.achieved.max_rate_per_s || found.limit == SizingLimit::kStability ||
-            !holds(above, 1));
+            !holds(above, 0.996));
 }
 
 RC_GTEST_PROP(SizingOfAnything, IsFiniteAndQuickWhateverTheChecksLetPass, ()) {
