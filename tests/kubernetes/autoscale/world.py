@@ -101,12 +101,20 @@ class World:
         self.interval_s, self.lease_s = interval_s, lease_s
         self.instances, self.names = [], []
         self.away = []  # (from, to) in Unix seconds: while the API server was not there or not itself yet
+        self.engines = self.prometheus = None
+        try:
+            self.begin()
+        except BaseException:
+            self.end()
+            raise
+
+    def begin(self):
         self.apply_deploy()
         self.write_account()
         for variant in VARIANTS:
             self.apply_variant(variant)
         self.settings(transientDelay="0s", stabilisation={"upPods": 64})  # a new replica teaches at once, and any step is allowed
-        self.engines = Engines(cluster)
+        self.engines = Engines(self.cluster)
         self.engines.write_targets()
         self.start_prometheus()
         self.start("first")
@@ -233,6 +241,17 @@ class World:
             for variant, rate in rates.items():
                 self.engines.rate[VARIANTS[variant]] = float(rate)
 
+    def calm(self):
+        """A load that what is there carries easily, and no order any more; how many replicas there are."""
+        self.load(own=12 * self.replicas())
+
+        def quiet():
+            orders = len(self.orders())
+            self.pass_cycles(3)
+            return len(self.orders()) == orders
+        until(quiet, 60, "nothing is ordered any more")
+        return self.replicas()
+
     def settings(self, **changes):
         """An administrator edits the entry `default`; None removes a key."""
         text = yaml.safe_load(self.cluster.call("GET", SETTINGS)["data"]["default"])
@@ -256,7 +275,10 @@ class World:
         """The server stops answering, is asked by a cycle meanwhile, dies and comes back; for how long it was away."""
         begun = time.time()
         self.cluster.hang()
-        self.pass_cycles(1.5)
+        before = {a: a.decisions()["cycle"] for a in self.running()}
+        self.pass_cycles(2.5)
+        for autoscaler, cycle in before.items():
+            assert autoscaler.decisions()["cycle"] <= cycle + 1, "its cycle does not wait for the server"
         self.cluster.restart_api()
         self.away.append((begun, time.time() + 20))  # a watch that was refused is tried again by and by
         return time.time() - begun
@@ -280,6 +302,8 @@ class World:
     def end(self):
         for autoscaler in self.instances:
             autoscaler.__exit__()
-        self.engines.end()
-        self.prometheus.terminate()
-        self.prometheus.wait()
+        if self.engines:
+            self.engines.end()
+        if self.prometheus:
+            self.prometheus.terminate()
+            self.prometheus.wait()

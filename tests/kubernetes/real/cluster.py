@@ -176,16 +176,18 @@ class Cluster:
     def _openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
+    KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")  # quickly made
+
     def _make_certificates(self):
-        self._openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test-ca",
+        self._openssl("req", "-x509", *self.KEY, "-nodes", "-days", "2", "-subj", "/CN=test-ca",
                       "-keyout", "ca.key", "-out", "ca.crt")
         (self.folder / "server.ext").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
         for name, subject in (("server", "/CN=kube-apiserver"), ("admin", "/O=system:masters/CN=admin")):
-            self._openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr")
+            self._openssl("req", *self.KEY, "-nodes", "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr")
             extensions = ["-extfile", "server.ext"] if name == "server" else []
             self._openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
                           "-days", "2", "-out", f"{name}.crt", *extensions)
-        self._openssl("genrsa", "-out", "account.key", "2048")
+        self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "account.key")
         token = os.urandom(16).hex()
         (self.folder / "token").write_text(token)
         (self.folder / "tokens.csv").write_text(f"{token},system:serviceaccount:tailrace:tailrace,tailrace\n")
