@@ -7,6 +7,17 @@
 
 namespace tailrace::autoscaler {
 
+namespace {
+
+std::optional<InForce> in_force(const capacity::CycleConfig& config) {
+  const auto defaults = config.models.settings_of({});
+  if (!defaults) return std::nullopt;
+  return InForce{config.optimizer.kind, config.total_gpus.has_value() || config.limit_to_nodes,
+                 defaults->scale_to_zero};
+}
+
+}  // namespace
+
 struct Brain::Impl {
   capacity::CycleConfig config;
   capacity::CycleState state;
@@ -34,7 +45,9 @@ CycleRecord Brain::think(const Snapshot& snapshot) {
   input.models = snapshot.models;
   input.limits = snapshot.limits;
   input.zero = snapshot.zero;
+  if (snapshot.gpus && snapshot.gpus->known) input.node_gpus = snapshot.gpus->count;
   record.result = capacity::run_cycle(snapshot.time_s, input, impl_->config, impl_->state);
+  record.in_force = in_force(impl_->config);
   record.orders.reserve(record.result.decisions.size());
   for (const auto& decision : record.result.decisions) {
     record.orders.push_back({fmt::format("{}-{}/{}/{}/{}", decision.writer.generation, record.cycle,

@@ -67,12 +67,15 @@ Snapshot SnapshotCollector::Impl::join(double now_s, Known known, const observe:
   out.time_s = now_s;
   out.blind = std::move(known.blind);
   out.conditions = std::move(known.conditions);
+  out.gpus = std::move(known.gpus);
   if (out.blind) return out;
   const auto expected = expected_variants(known.variants);
   auto reading = observer.read(now_s, fetched, expected);
   std::move(reading.conditions.begin(), reading.conditions.end(),
             std::back_inserter(out.conditions));
   out.models = model_states(reading, known.variants);
+  out.kv = kv_use(reading, known.variants);
+  out.unmatched_pods = std::move(reading.unmatched);
   return out;
 }
 

@@ -196,6 +196,7 @@ void ControlLoop::Impl::read_settings() {
   cycle.models = now.config;
   cycle.optimizer = now.config.fleet().optimizer;
   cycle.total_gpus = now.config.fleet().total;
+  cycle.limit_to_nodes = now.config.fleet().limit_to_nodes;
   cycle.writer = writer();
   brain.configure(std::move(cycle));
   const auto& windows = now.config.fleet().stabilisation;
@@ -365,7 +366,8 @@ void ControlLoop::Impl::cycle_done() {
                       {"variants", static_cast<std::uint64_t>(last.record.orders.size())},
                       {"moved", static_cast<std::uint64_t>(open.size())},
                       {"conditions", static_cast<std::uint64_t>(last.record.conditions.size())},
-                      {"failed", last.failed()},
+                      {"undecided", last.undecided()},
+                      {"orders_failed", last.orders_failed()},
                       {"seconds", to_seconds(parts.loop->now() - began_at)}});
   say_conditions();
   if (on_report) on_report(last);

@@ -125,6 +125,30 @@ std::string OrderResult::message() const {
   return out;
 }
 
+std::vector<std::pair<std::string, std::string>> CycleReport::errors() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Trouble& trouble : troubles) out.emplace_back(trouble.subject, "trouble");
+  for (const auto& [id, result] : results) {
+    for (const auto& [name, outcome] : result.by_actuator) {
+      if (!outcome.done) out.emplace_back(name, "order");
+    }
+  }
+  return out;
+}
+
+std::uint64_t CycleReport::undecided() const {
+  const auto& models = record.result.models;
+  return static_cast<std::uint64_t>(std::count_if(models.begin(), models.end(), [](const auto& m) {
+    return (m.failure || !m.active) && !m.variants.empty();
+  }));
+}
+
+std::uint64_t CycleReport::orders_failed() const {
+  return static_cast<std::uint64_t>(std::count_if(
+      results.begin(), results.end(),
+      [](const auto& entry) { return !entry.second.done && !entry.second.by_actuator.empty(); }));
+}
+
 bool CycleReport::slo_unreachable() const {
   const auto decisions = by_model(record.result);
   for (std::size_t i = 0; i < record.result.models.size(); ++i) {

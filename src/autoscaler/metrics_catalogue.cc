@@ -24,20 +24,52 @@ constexpr std::array<SeriesInfo, static_cast<std::size_t>(SeriesId::kCount)> kCa
     {"wva_optimization_duration_seconds", "histogram", "status",
      "Of a cycle, from collecting to the last outcome. status: success, error."},
     {"wva_models_processed", "gauge", "", "Models of the latest cycle."},
-    {"wva_decisions_limited_total", "counter", "limiter_name",
+    {"wva_decisions_limited_total", "counter", "variant_name, namespace, limiter_name",
      "Decisions that a limit cut. limiter_name: gpu."},
     {"wva_enforcer_modifications_total", "counter", "policy_type",
      "Decisions that a rule of the operator changed: min, max, scale_to_zero, scale_from_zero."},
-    {"wva_required_capacity", "gauge", "model_name, namespace, unit",
-     "That is lacking. unit: requests_per_second."},
-    {"wva_spare_capacity", "gauge", "model_name, namespace, unit",
+    {"wva_required_capacity", "gauge", "variant_name, namespace, model_name, unit",
+     "That its model, or its role where prefill and decode are apart, lacks. unit: "
+     "requests_per_second."},
+    {"wva_spare_capacity", "gauge", "variant_name, namespace, model_name, unit",
      "That is too much; never beside wva_required_capacity above 0."},
     {"wva_config_optimization_interval_seconds", "gauge", "", "Between two cycles."},
+    {"wva_config_info", "gauge", "analyzer_name, limiter_enabled, scale_to_zero_enabled",
+     "Always 1. analyzer_name: queueing-model; limiter_enabled: GPUs are counted; absent without "
+     "a `default` entry."},
+    {"wva_optimizer_active", "gauge", "optimizer_name",
+     "1 for the one in force. optimizer_name: cost-aware, greedy-by-score."},
+    {"wva_errors_total", "counter", "component, error_type",
+     "error_type: trouble (in the log), order (an actuator did not carry it out)."},
+    {"wva_gpu_discovery_up", "gauge", "",
+     "Whether the cluster's nodes could be read; absent where there is no cluster."},
+    {"wva_available_gpus", "gauge", "accelerator_vendor, accelerator_model, accelerator_type",
+     "Of nodes that take pods, beside what variants hold; as last read. Model and type are the "
+     "nodes' product label."},
+    {"wva_metrics_collection_duration_seconds", "histogram", "query_type",
+     "query_type: all, since everything is asked for at once."},
+    {"wva_metrics_collection_errors_total", "counter", "query_type, reason",
+     "query_type: all; reason: source_failed."},
+    {"wva_metrics_pods_discovered", "gauge", "namespace", "Pods of variants."},
+    {"wva_metrics_freshness_status", "gauge", "variant_name, status",
+     "Its pods by what is known of them. status: fresh, stale (counts as unknown), missing."},
+    {"wva_pod_mapping_miss_total", "counter", "namespace, reason",
+     "Pods with an engine's series that belong to no variant, in each cycle. reason: "
+     "unresolved."},
+    {"wva_saturation_metrics_up", "gauge", "variant_name, namespace",
+     "1 where this cycle decided, 0 where too little was known."},
+    {"wva_saturation_utilization", "gauge", "variant_name, namespace, model_name, accelerator_type",
+     "Demand over what its replicas take within the SLO; above 1 where they are too few."},
+    {"wva_kv_cache_tokens_used", "gauge", "variant_name, namespace, model_name",
+     "In all replicas; absent where one does not say it."},
+    {"wva_kv_cache_tokens_capacity", "gauge", "variant_name, namespace, model_name",
+     "Of all replicas; absent where one does not say it."},
     {"tailrace_build_info", "gauge", "version", "Always 1; the label says what runs."},
     {"tailrace_autoscaler_leader", "gauge", "",
      "1 for the instance that decides, 0 for one that waits; absent without an election."},
     {"tailrace_autoscaler_cycles_total", "counter", "result",
-     "result: decided, blind (nothing could be decided), failed (some model got no decision)."},
+     "result: decided, undecided (some model's replicas were held, for want of knowledge), blind "
+     "(nothing could be decided)."},
     {"tailrace_autoscaler_last_cycle_timestamp_seconds", "gauge", "",
      "Unix time of the latest cycle."},
     {"tailrace_autoscaler_cycle_duration_seconds", "gauge", "", "Of the latest cycle."},
@@ -101,8 +133,12 @@ std::string autoscaler_metrics_reference() {
 
 Times are seconds, rates requests per second. What is not known is absent, never 0. A variant or model that vanishes takes
 its series along. `wva_*` series are those of the workload-variant-autoscaler, so that a HorizontalPodAutoscaler or a
-ScaledObject which reads them goes on as before; `wva_names: false` leaves them out. With `controller_instance` the first
-three have that label too. An instance that does not lead says nothing of models and variants.
+ScaledObject which reads them goes on as before; `wva_names: false` leaves them out. With `controller_instance` their
+gauges have that label too. An instance that does not lead says nothing of models and variants.
+
+Of its series these are not here, since nothing of ours would be their value: `wva_config_kv_spare_threshold` and
+`wva_config_queue_spare_threshold` (replicas are sized by latency targets; there are no such thresholds). Capacities are
+`unit="requests_per_second"`, where that autoscaler counts tokens of memory.
 
 | name | type | labels | meaning |
 |---|---|---|---|

@@ -245,6 +245,25 @@ std::vector<observe::ExpectedVariant> expected_variants(std::span<const KnownVar
   return out;
 }
 
+std::vector<KvUse> kv_use(const observe::Reading& reading, std::span<const KnownVariant> variants) {
+  std::vector<KvUse> out;
+  for (std::size_t i = 0; i < variants.size() && i < reading.variants.size(); ++i) {
+    const auto& read = reading.variants[i];
+    bool all_known = read.silent.empty() && !read.pods.empty();
+    KvUse use{variants[i].key, variants[i].name};
+    for (const auto& pod : read.pods) {
+      if (!pod.expected) continue;
+      all_known = all_known && pod.freshness == Freshness::kFresh && pod.kv_tokens.value &&
+                  pod.kv_usage.value;
+      if (!all_known) break;
+      use.capacity_tokens += *pod.kv_tokens.value;
+      use.used_tokens += *pod.kv_tokens.value * *pod.kv_usage.value;
+    }
+    if (all_known && use.capacity_tokens > 0) out.push_back(std::move(use));
+  }
+  return out;
+}
+
 std::vector<capacity::ModelState> model_states(const observe::Reading& reading,
                                                std::span<const KnownVariant> variants) {
   std::vector<capacity::ModelKey> order;

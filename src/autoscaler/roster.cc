@@ -153,6 +153,14 @@ class ClusterRoster final : public Roster {
       return out;
     }
     seen_(*inventory);
+    out.gpus.emplace();
+    out.gpus->known = inventory->gpus.has_value();
+    if (inventory->gpus) {
+      for (const auto& [kind, gpus] : *inventory->gpus) {
+        out.gpus->count[kind] = gpus.count;
+        out.gpus->vendor[kind] = gpus.vendor;
+      }
+    }
     for (const auto& problem : inventory->problems) {
       out.conditions.push_back(
           {observe::ConditionKind::kContradiction, problem.object, problem.message});

@@ -273,6 +273,8 @@ void ServiceImpl::publish(const CycleReport& report) {
   facts.leads = report.leads;
   if (elector_) facts.elected = report.leads;
   facts.duration_s = report.collect_s + report.think_s + report.apply_s;
+  facts.collect_s = report.collect_s;
+  facts.errors = report.errors();
   facts.snapshot = report.snapshot.get();
   metrics_->record(report.record, facts);
   keda_board_.record(report.record, report.leads);

@@ -175,6 +175,26 @@ SloTarget slo_of(const ModelReading& reading, const WorkloadSummary& model_wide,
   return slo;
 }
 
+/// Free GPUs; empty: nobody has counted them.
+std::optional<GpuLimits> limits_of(const CycleInput& input, const CycleConfig& config,
+                                   std::vector<ModelAnalysis>& models) {
+  if (input.limits) return input.limits;
+  auto total = config.total_gpus;
+  if (config.limit_to_nodes && input.node_gpus) {
+    for (ModelAnalysis& model : models) {
+      for (const VariantCapacity& v : model.variants) {
+        if (input.node_gpus->contains(v.accelerator)) continue;
+        model.notes.push_back(fmt::format(
+            "no node has GPUs of {}'s kind {}: nodes do not limit it; name its accelerator as "
+            "their product label does",
+            v.name, core::quoted(v.accelerator)));
+      }
+    }
+    total = within_nodes(std::move(total), *input.node_gpus, models);
+  }
+  return total ? std::optional(free_gpus(std::move(*total), models)) : std::nullopt;
+}
+
 }  // namespace
 
 struct CycleState::Impl {
@@ -297,8 +317,7 @@ CycleResult run_cycle(double now_s, const CycleInput& input, const CycleConfig& 
     result.models.push_back(std::move(analysed.analysis));
   }
   state.impl_->forget(now_s);
-  auto limits = input.limits;
-  if (!limits && config.total_gpus) limits = free_gpus(*config.total_gpus, result.models);
+  const auto limits = limits_of(input, config, result.models);
   result.decisions = optimize(config.optimizer, result.models, limits);
   if (state.impl_->stabiliser) state.impl_->stabiliser->apply(now_s, result.decisions);
   std::span<Decision> rest = result.decisions;

@@ -66,6 +66,7 @@ std::string explain_fleet(const FleetSettings& fleet) {
       out += fmt::format("Quota of {}: {}.\n", ns, counts_text(counts));
     }
   }
+  if (fleet.limit_to_nodes) out += "Growth stops at the GPUs of the cluster's nodes.\n";
   if (const auto& s = fleet.stabilisation) {
     out += fmt::format("Windows: {:g} s down, {:g} s up; {}, {}.\n", s->down_window_s,
                        s->up_window_s, cap_text(s->up, "more"), cap_text(s->down, "fewer"));
@@ -78,6 +79,7 @@ std::string explain_fleet_json(const FleetSettings& fleet) {
                    {"rescale", fleet.optimizer.rescale},
                    {"total_gpus", nullptr},
                    {"quotas", nullptr},
+                   {"limit_to_nodes", fleet.limit_to_nodes},
                    {"stabilisation", nullptr}};
   if (fleet.total) {
     out["total_gpus"] = counts_json(fleet.total->available);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "capacity/counts.h"
@@ -69,6 +70,24 @@ void GpuLimits::take(const std::string& ns, const std::string& accelerator, int 
   spend(available, accelerator, taken);
   const auto own = quota.find(ns);
   if (own != quota.end()) spend(own->second, accelerator, taken);
+}
+
+GpuLimits within_nodes(std::optional<GpuLimits> total,
+                       const std::map<std::string, std::int64_t>& node_gpus,
+                       std::span<const ModelAnalysis> models) {
+  const bool counted = total.has_value();
+  GpuLimits out = std::move(total).value_or(GpuLimits{});
+  for (const ModelAnalysis& model : models) {
+    for (const VariantCapacity& v : model.variants) {
+      if (!counted) out.available.try_emplace(v.accelerator, -1);
+    }
+  }
+  for (auto& [kind, available] : out.available) {
+    const auto there = node_gpus.find(kind);
+    if (there == node_gpus.end()) continue;
+    available = available < 0 ? there->second : std::min(available, there->second);
+  }
+  return out;
 }
 
 GpuLimits free_gpus(GpuLimits total, std::span<const ModelAnalysis> models) {

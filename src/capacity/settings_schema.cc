@@ -202,6 +202,9 @@ void visit_fleet(core::SchemaVisitor& v, FleetSettings& fleet, SettingsDraft& dr
   v.field(gpus_field("totalGpus", draft.gpus,
                      "In `default`. All GPUs of the fleet, those in use included; a kind that is "
                      "not named has none. Without it nobody counts"));
+  v.field(core::flag_field("limitToNodes", fleet.limit_to_nodes,
+                           "In `default`, on Kubernetes: growth stops at the GPUs that nodes have "
+                           "now, too. Leave it off where nodes are added for pods that wait"));
 }
 
 void visit_fleet_sections(core::SchemaVisitor& v, FleetSettings& fleet, SettingsDraft& draft) {
@@ -329,8 +332,8 @@ void check_fleet(SettingsDraft& draft, const std::string& path, core::Problems& 
 }  // namespace
 
 bool is_fleet_key(std::string_view name) {
-  constexpr std::string_view kKeys[] = {"optimizer", "rescale", "totalGpus", "stabilisation",
-                                        "quotas"};
+  constexpr std::string_view kKeys[] = {"optimizer",    "rescale",       "totalGpus",
+                                        "limitToNodes", "stabilisation", "quotas"};
   return std::find(std::begin(kKeys), std::end(kKeys), name) != std::end(kKeys);
 }
 

@@ -41,7 +41,8 @@ class Run {
     }
     if (config_.read_nodes) {
       want(paths::nodes(), read_node, cluster_.nodes,
-           "GPUs and their kinds are not known; let the role list nodes, or turn this off");
+           "GPUs and their kinds are not known; let the role list nodes, or turn this off",
+           &nodes_known_);
     }
     // Who names namespaces has said already which ones he wants.
     if (config_.namespaces.empty()) {
@@ -75,13 +76,15 @@ class Run {
   /// A list that one can do without, at the price that `without` tells.
   template <class T>
   void want(const std::string& path, Reader<T> read, std::vector<T>& into,
-            const std::string& without) {
-    asks_.push_back({path, [this, path, read, &into, without](const Result<Objects>& objects) {
-                       if (objects) return add(*objects, path, read, into);
-                       if (!without.empty()) {
-                         problem(path, objects.error().message + ": " + without);
-                       }
-                     }});
+            const std::string& without, bool* known = nullptr) {
+    asks_.push_back(
+        {path, [this, path, read, &into, without, known](const Result<Objects>& objects) {
+           if (known != nullptr) *known = objects.has_value();
+           if (objects) return add(*objects, path, read, into);
+           if (!without.empty()) {
+             problem(path, objects.error().message + ": " + without);
+           }
+         }});
   }
 
   template <class T>
@@ -169,7 +172,7 @@ class Run {
       inventory_.variants.push_back(std::move(candidate.variant));
     }
     remembered_ = std::move(now);
-    inventory_.gpus = gpus_of_nodes(cluster_.nodes);
+    if (nodes_known_) inventory_.gpus = gpus_of_nodes(cluster_.nodes);
     std::sort(inventory_.problems.begin(), inventory_.problems.end(),
               [](const DiscoveryProblem& a, const DiscoveryProblem& b) {
                 return std::tie(a.object, a.message) < std::tie(b.object, b.message);
@@ -185,7 +188,7 @@ class Run {
   Step step_ = Step::kLists;
   std::vector<Ask> asks_;
   std::size_t next_ = 0, under_way_ = 0;
-  bool pumping_ = false;
+  bool pumping_ = false, nodes_known_ = false;
   std::vector<std::unique_ptr<ApiCall>> calls_;
   std::optional<Error> error_;
   ClusterReading cluster_;

@@ -303,10 +303,13 @@ void add_pods(Candidate& candidate, const PodsReading& pods, const ClusterReadin
   variant.fingerprint = fingerprint(variant.engine, variant.accelerator, variant.gpus_per_replica);
 }
 
-std::map<std::string, std::int64_t> gpus_of_nodes(const std::vector<NodeReading>& nodes) {
-  std::map<std::string, std::int64_t> gpus;
+std::map<std::string, GpuKind> gpus_of_nodes(const std::vector<NodeReading>& nodes) {
+  std::map<std::string, GpuKind> gpus;
   for (const auto& node : nodes) {
-    if (node.takes_pods && node.gpus > 0 && !node.product.empty()) gpus[node.product] += node.gpus;
+    if (node.gpus <= 0 || node.product.empty()) continue;
+    GpuKind& kind = gpus[node.product];  // with none to have: a kind that is there all the same
+    if (node.takes_pods) kind.count += node.gpus;
+    kind.vendor = node.vendor;
   }
   return gpus;
 }

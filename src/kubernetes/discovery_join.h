@@ -48,6 +48,6 @@ void add_pods(Candidate& candidate, const PodsReading& pods, const ClusterReadin
               const std::string& remembered);
 
 /// GPUs of the nodes that take new pods, by product.
-std::map<std::string, std::int64_t> gpus_of_nodes(const std::vector<NodeReading>& nodes);
+std::map<std::string, GpuKind> gpus_of_nodes(const std::vector<NodeReading>& nodes);
 
 }  // namespace tailrace::kubernetes

@@ -361,6 +361,7 @@ Result<NodeReading> read_node(std::string_view json) {
     for (const auto& [name, amount] : fields::texts_at(root, {"status", "allocatable"})) {
       if (!is_gpu_resource(name)) continue;
       node.gpus += std::clamp<std::int64_t>(core::parse_int(amount).value_or(0), 0, 10'000);
+      node.vendor = name.substr(0, name.find('/'));
     }
     node.gpus = std::min<std::int64_t>(node.gpus, 10'000);
     return node;

@@ -68,7 +68,7 @@ struct ReplicaSetReading {
 };
 
 struct NodeReading {
-  std::string name, product;
+  std::string name, product, vendor;
   std::int64_t gpus = 0;
   bool takes_pods = false;  ///< ready and not cordoned
 };

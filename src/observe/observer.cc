@@ -70,8 +70,8 @@ struct Observer::Impl {
 
   void remember(double now_s, const Fetched& fetched, ConditionList& conditions);
   void say_notes(const HistoryNotes& notes, ConditionList& conditions) const;
-  std::vector<Gathered> gather(const std::vector<Exporter>& exporters,
-                               std::span<const ExpectedVariant> expected,
+  std::vector<Gathered> gather(double now_s, const std::vector<Exporter>& exporters,
+                               std::span<const ExpectedVariant> expected, Reading& out,
                                ConditionList& conditions) const;
   VariantReading read_variant(double now_s, const ExpectedVariant& variant, Gathered& gathered,
                               const DispatchedByPod& dispatched, ConditionList& conditions) const;
@@ -137,15 +137,25 @@ void Observer::Impl::say_notes(const HistoryNotes& notes, ConditionList& conditi
   }
 }
 
-std::vector<Gathered> Observer::Impl::gather(const std::vector<Exporter>& exporters,
+std::vector<Gathered> Observer::Impl::gather(double now_s, const std::vector<Exporter>& exporters,
                                              std::span<const ExpectedVariant> expected,
-                                             ConditionList& conditions) const {
+                                             Reading& reading, ConditionList& conditions) const {
   std::vector<Gathered> out(expected.size());
   std::vector<std::string> unmatched;
+  double newest_s = -HUGE_VAL;
+  for (const auto& exporter : exporters) {
+    if (exporter.engine) newest_s = std::max(newest_s, exporter.newest_s);
+  }
   for (const auto& exporter : exporters) {
     if (!exporter.engine) continue;
     auto found = match(exporter, expected);
     if (!found) {
+      // A pod that has gone needs nobody's attention: only what was said before is remembered.
+      const double cadence = cadence_s(exporter);
+      const bool gone = (cadence > 0 && newest_s - exporter.newest_s > 2 * cadence) ||
+                        now_s - exporter.newest_s >= config.fresh_s;
+      if (gone) continue;
+      ++reading.unmatched[exporter.origin.ns];
       unmatched.push_back(exporter.origin.name());
       continue;
     }
@@ -417,7 +427,7 @@ Reading Observer::read(double now_s, const Fetched& fetched,
   auto exporters = exporters_of(self.history);
   drop_moved(exporters);
   const auto dispatched = dispatched_by_pod(exporters, self.meter(now_s), self.config.fresh_s);
-  auto gathered = self.gather(exporters, expected, conditions);
+  auto gathered = self.gather(now_s, exporters, expected, out, conditions);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto& variant = expected[i];
     auto reading = self.read_variant(now_s, variant, gathered[i], dispatched, conditions);

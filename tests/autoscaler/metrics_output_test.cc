@@ -62,10 +62,14 @@ CycleRecord record_of(std::vector<capacity::Decision> decisions) {
   return record;
 }
 
-/// Every series name with its labels' names, as a scraper sees them.
+/// Every series with its type and its labels' names, as a scraper sees them.
 std::map<std::string, std::string> names_of(const std::string& page) {
-  std::map<std::string, std::string> names;
+  std::map<std::string, std::string> names, types;
   for (const auto line : core::split(page, '\n')) {
+    if (line.starts_with("# TYPE ")) {
+      const auto parts = core::split(line, ' ');
+      types[std::string(parts.at(2))] = parts.at(3);
+    }
     if (line.empty() || line.front() == '#') continue;
     const std::size_t end = line.find_first_of("{ ");
     std::set<std::string> labels;
@@ -74,20 +78,54 @@ std::map<std::string, std::string> names_of(const std::string& page) {
         labels.emplace(label.substr(0, label.find('=')));
       }
     }
-    std::string text;
+    labels.erase("le");
+    std::string name(line.substr(0, end)), text;
+    for (const char* part : {"_bucket", "_sum", "_count"}) {
+      const auto whole = name.ends_with(part) ? name.substr(0, name.rfind('_')) : name;
+      if (const auto type = types.find(whole); type != types.end() && type->second == "histogram") {
+        name = whole;
+      }
+    }
     for (const auto& label : labels) text += (text.empty() ? "" : ",") + label;
-    names[std::string(line.substr(0, end))] = text.empty() ? "-" : text;
+    names[name] = types[name] + " " + (text.empty() ? "-" : text);
   }
   return names;
 }
 
+/// What a cycle in a cluster was decided from: pods of every freshness, GPUs, memory, a stranger.
+Snapshot cluster_snapshot() {
+  Snapshot snapshot;
+  snapshot.time_s = 1'700'000'000;
+  capacity::ModelState model;
+  model.key = {"llm", "m"};
+  capacity::Variant variant;
+  variant.name = "a";
+  variant.pods.resize(4);
+  for (std::size_t p = 0; p < 3; ++p) variant.pods[p].time_s = snapshot.time_s - 12;
+  variant.pods[0].rate_per_s = 2;
+  variant.pods[1].running = 0;
+  model.variants = {variant};
+  snapshot.models = {model};
+  snapshot.gpus = ClusterGpus{true, {{"H100", 16}, {"L4", 4}}, {{"H100", "nvidia.com"}}};
+  snapshot.kv = {{model.key, "a", 30'000, 200'000}};
+  snapshot.unmatched_pods = {{"llm", 2}};
+  return snapshot;
+}
+
 TEST(MetricsOutput, ExportsTheNamesAndLabelsOfTheGoldenList) {
   MetricsOutput output({});
-  auto grown = decision("llama-h100", 2, 3);
+  auto grown = decision("a", 2, 3);
   grown.apply("max", "for a test", 2);
   grown.apply("min", "for a test", 5);
   grown.apply("limit", "for a test", 3);
-  output.record(record_of({grown}), {});
+  auto record = record_of({grown});
+  record.in_force = InForce{};
+  record.conditions = {{observe::ConditionKind::kSourceFailed, "prometheus", "refused"}};
+  const auto snapshot = cluster_snapshot();
+  CycleFacts facts;
+  facts.snapshot = &snapshot;
+  facts.errors = {{"settings default", "trouble"}};
+  output.record(record, facts);
   std::map<std::string, std::string> exported;
   for (const auto& [name, labels] : names_of(output.expose())) {
     if (name.starts_with("wva_")) exported[name] = labels;
@@ -99,9 +137,9 @@ TEST(MetricsOutput, ExportsTheNamesAndLabelsOfTheGoldenList) {
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;
     std::istringstream words(line);
-    std::string name, labels;
-    words >> name >> labels;
-    golden[name] = labels;
+    std::string name, type, labels;
+    words >> name >> type >> labels;
+    golden[name] = type + " " + labels;
   }
   EXPECT_EQ(exported, golden);
 }
@@ -119,6 +157,106 @@ TEST(MetricsOutput, GivesTheScalersTheirThreeGauges) {
   has("wva_desired_ratio", "a", "2.5");
   has("wva_desired_ratio", "b", "3");
   has("wva_desired_ratio", "c", "0");
+}
+
+TEST(MetricsOutput, SaysOfPodsWhatIsKnownOfThem) {
+  MetricsOutput output({});
+  const auto snapshot = cluster_snapshot();
+  CycleFacts facts;
+  facts.snapshot = &snapshot;
+  for (int i = 0; i < 3; ++i) output.record(record_of({decision("a", 4, 4)}), facts);
+  const std::string page = output.expose();
+  for (const char* line :
+       {"wva_metrics_pods_discovered{namespace=\"llm\"} 4",
+        "wva_metrics_freshness_status{variant_name=\"a\",status=\"fresh\"} 2",
+        "wva_metrics_freshness_status{variant_name=\"a\",status=\"stale\"} 1",
+        "wva_metrics_freshness_status{variant_name=\"a\",status=\"missing\"} 1",
+        "wva_pod_mapping_miss_total{namespace=\"llm\",reason=\"unresolved\"} 6",
+        "wva_kv_cache_tokens_used{variant_name=\"a\",namespace=\"llm\",model_name=\"m\"} 30000",
+        "wva_kv_cache_tokens_capacity{variant_name=\"a\",namespace=\"llm\",model_name=\"m\"} "
+        "200000",
+        "wva_saturation_utilization{variant_name=\"a\",namespace=\"llm\",model_name=\"m\","
+        "accelerator_type=\"H100\"} 1.25",
+        "wva_saturation_metrics_up{variant_name=\"a\",namespace=\"llm\"} 1"}) {
+    EXPECT_THAT(page, HasSubstr(std::string(line) + "\n"));
+  }
+}
+
+TEST(MetricsOutput, FreeGpusStayAsLastReadAndAreAbsentWithoutACluster) {
+  MetricsOutput output({});
+  auto snapshot = cluster_snapshot();
+  CycleFacts facts;
+  facts.snapshot = &snapshot;
+  auto record = record_of({decision("a", 2, 5)});
+  record.result.models[0].variants[0].current = 2;
+  record.result.models[0].variants[0].pending = 1;
+  record.result.models[0].variants[0].gpus_per_replica = 4;
+  output.record(record, facts);
+  const std::string free =
+      "wva_available_gpus{accelerator_vendor=\"nvidia.com\",accelerator_model=\"H100\","
+      "accelerator_type=\"H100\"} 4\n";
+  EXPECT_THAT(output.expose(), HasSubstr(free));
+  EXPECT_THAT(output.expose(), HasSubstr("wva_gpu_discovery_up 1\n"));
+  snapshot.gpus = ClusterGpus{};
+  output.record(record, facts);
+  EXPECT_THAT(output.expose(), HasSubstr(free));
+  EXPECT_THAT(output.expose(), HasSubstr("wva_gpu_discovery_up 0\n"));
+  snapshot.gpus.reset();
+  output.record(record, facts);
+  EXPECT_THAT(output.expose(), Not(HasSubstr("gpu")));
+}
+
+TEST(MetricsOutput, WhereRolesAreApartEachLacksItsOwn) {
+  MetricsOutput output({});
+  auto record = record_of({decision("a", 2, 5)});
+  record.result.models[0].variants[0].role = capacity::Role::kDecode;
+  record.result.models[0].roles[capacity::Role::kPrefill] = {.required_per_s = 7};
+  record.result.models[0].roles[capacity::Role::kDecode] = {.spare_per_s = 2};
+  output.record(record, {});
+  const std::string labels =
+      "{variant_name=\"a\",namespace=\"llm\",model_name=\"m\",unit=\"requests_per_second\"} ";
+  EXPECT_THAT(output.expose(), HasSubstr("wva_required_capacity" + labels + "0\n"));
+  EXPECT_THAT(output.expose(), HasSubstr("wva_spare_capacity" + labels + "2\n"));
+}
+
+TEST(MetricsOutput, SaysWhatIsInForceAndNothingWithoutADefaultEntry) {
+  MetricsOutput output({});
+  auto record = record_of({decision("a", 2, 2)});
+  output.record(record, {});
+  EXPECT_THAT(output.expose(), Not(HasSubstr("wva_config_info")));
+  EXPECT_THAT(output.expose(), Not(HasSubstr("wva_optimizer_active")));
+  record.in_force = InForce{capacity::OptimizerKind::kGreedyByScore, true, false};
+  output.record(record, {});
+  EXPECT_THAT(output.expose(),
+              HasSubstr("wva_optimizer_active{optimizer_name=\"cost-aware\"} 0\n"));
+  EXPECT_THAT(output.expose(),
+              HasSubstr("wva_optimizer_active{optimizer_name=\"greedy-by-score\"} 1\n"));
+  EXPECT_THAT(output.expose(),
+              HasSubstr("wva_config_info{analyzer_name=\"queueing-model\",limiter_enabled=\"true\","
+                        "scale_to_zero_enabled=\"false\"} 1\n"));
+}
+
+TEST(MetricsOutput, ErrorsAreCountedByWhoSaysSo) {
+  MetricsOutput output({});
+  CycleFacts facts;
+  facts.errors = {{"settings prod-llama", "trouble"}, {"settings", "trouble"}, {"scale", "order"}};
+  output.record(record_of({decision("a", 2, 2)}), facts);
+  EXPECT_THAT(output.expose(),
+              HasSubstr("wva_errors_total{component=\"settings\",error_type=\"trouble\"} 2\n"));
+  EXPECT_THAT(output.expose(),
+              HasSubstr("wva_errors_total{component=\"scale\",error_type=\"order\"} 1\n"));
+}
+
+// The first cycles know no rates yet: that is no error.
+TEST(MetricsOutput, ACycleThatKnowsTooLittleIsUndecidedAndNoError) {
+  MetricsOutput output({});
+  auto record = record_of({decision("a", 3, 3)});
+  record.result.models[0].failure = "no rates yet";
+  output.record(record, {});
+  EXPECT_THAT(output.expose(),
+              HasSubstr("tailrace_autoscaler_cycles_total{result=\"undecided\"} 1\n"));
+  EXPECT_THAT(output.expose(), Not(HasSubstr("status=\"error\"")));
+  EXPECT_THAT(output.expose(), Not(HasSubstr("wva_errors_total")));
 }
 
 TEST(MetricsOutput, AddsTheControllersInstanceWhereThereIsOne) {
@@ -186,9 +324,10 @@ TEST(MetricsOutput, WhatIsNotKnownIsAbsentAndWhatIsHeldStays) {
   EXPECT_THAT(page, HasSubstr("wva_desired_replicas{variant_name=\"a\""));
   EXPECT_THAT(page, HasSubstr("tailrace_autoscaler_informed{variant_name=\"a\",namespace=\"llm\","
                               "model=\"m\"} 0\n"));
-  for (const char* name : {"tailrace_autoscaler_alpha", "tailrace_autoscaler_rate_per_replica",
-                           "tailrace_autoscaler_demand", "tailrace_autoscaler_slo",
-                           "tailrace_autoscaler_nis", "wva_required_capacity", "_data_age"}) {
+  for (const char* name :
+       {"tailrace_autoscaler_alpha", "tailrace_autoscaler_rate_per_replica",
+        "tailrace_autoscaler_demand", "tailrace_autoscaler_slo", "tailrace_autoscaler_nis",
+        "wva_required_capacity", "wva_saturation_utilization", "wva_kv_cache", "_data_age"}) {
     EXPECT_THAT(page, Not(HasSubstr(std::string(name)))) << name;
   }
 }

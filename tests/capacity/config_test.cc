@@ -278,6 +278,7 @@ retention: 15m
 optimizer: greedy
 rescale: true
 totalGpus: [H100=16, A100=-1]
+limitToNodes: true
 quotas:
   prod: {gpus: [H100=8]}
 stabilisation: {downWindow: 10m, upPods: off, downPods: 2}
@@ -291,6 +292,7 @@ TEST(Config, WhatHoldsForAllModelsStandsInDefault) {
   const auto& fleet = config.fleet();
   EXPECT_EQ(fleet.optimizer.kind, OptimizerKind::kGreedyByScore);
   EXPECT_TRUE(fleet.optimizer.rescale);
+  EXPECT_TRUE(fleet.limit_to_nodes);
   ASSERT_TRUE(fleet.total);
   EXPECT_EQ(fleet.total->available.at("H100"), 16);
   EXPECT_EQ(fleet.total->available.at("A100"), -1);

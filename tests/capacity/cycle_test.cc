@@ -198,6 +198,37 @@ TEST(Cycle, GpusInUseAreTakenOffTheTotal) {
   }
 }
 
+TEST(Cycle, GrowthStopsAtTheTighterOfWhatIsConfiguredAndWhatNodesHave) {
+  auto config = with_targets();
+  config.limit_to_nodes = true;
+  const double capacity = true_capacity(config);
+  const auto desired = [&](std::optional<std::int64_t> configured,
+                           const std::map<std::string, std::int64_t>& nodes) {
+    config.total_gpus.reset();
+    if (configured) config.total_gpus = GpuLimits{.available = {{"H100", *configured}}};
+    CycleState state(std::nullopt);
+    run(state, config, 10, 1.5 * capacity, 2);
+    auto input = input_of(variant("h100", 2));
+    for (int p = 0; p < 2; ++p) {
+      input.models[0].variants[0].pods.push_back(
+          report(fmt::format("p{}", p), 660, 0.75 * capacity));
+    }
+    input.models[0].gateway = Backlog{0};
+    input.models[0].gateway->arrivals_per_s = 9 * capacity;
+    input.node_gpus = nodes;
+    return run_cycle(660, input, config, state).decisions[0].desired;
+  };
+  const auto unlimited = desired(-1, {{"H100", 1'000}});
+  EXPECT_GT(unlimited, 5);
+  EXPECT_EQ(desired(std::nullopt, {{"H100", 4}}), 4);
+  EXPECT_EQ(desired(-1, {{"H100", 4}}), 4);
+  EXPECT_EQ(desired(5, {{"H100", 16}}), 5);
+  EXPECT_EQ(desired(16, {{"H100", 5}}), 5);
+  EXPECT_EQ(desired(std::nullopt, {{"H100", 0}}), 2) << "what is there stays";
+  EXPECT_EQ(desired(std::nullopt, {{"L4", 4}}), unlimited) << "not known under this name";
+  EXPECT_EQ(desired(5, {{"L4", 4}}), 5);
+}
+
 TEST(SpecSection8, AFreshReplicaTeachesNothingFor120Seconds) {
   const auto config = with_targets();
   CycleState state(std::nullopt);

@@ -401,8 +401,10 @@ TEST_F(DiscoveryTest, NodesTellKindsAndNumbersOfGpus) {
   api.lists[paths::nodes()] = {node("n1", "H100", 8), node("n2", "H100", 8), node("n3", "L4", 4),
                                node("n4", "H100", 8, false), node("n5", "H100", 8, true, true)};
   auto found = discover();
-  EXPECT_THAT(found.gpus, ElementsAre(std::pair<const std::string, std::int64_t>("H100", 16),
-                                      std::pair<const std::string, std::int64_t>("L4", 4)));
+  ASSERT_TRUE(found.gpus);
+  EXPECT_THAT(*found.gpus,
+              ElementsAre(std::pair<const std::string, GpuKind>("H100", {16, "nvidia.com"}),
+                          std::pair<const std::string, GpuKind>("L4", {4, "nvidia.com"})));
   // Its pods run on n1.
   EXPECT_EQ(found.variants.at(0).accelerator, "H100");
   const auto fingerprint = found.variants[0].fingerprint;
@@ -413,7 +415,7 @@ TEST_F(DiscoveryTest, NodesTellKindsAndNumbersOfGpus) {
   EXPECT_EQ(found.variants[0].fingerprint, fingerprint);
   api.failures[paths::nodes()] = {ErrorCode::kUnavailable, "forbidden"};
   found = discover();
-  EXPECT_THAT(found.gpus, IsEmpty());
+  EXPECT_FALSE(found.gpus) << "not known is not none";
   EXPECT_THAT(found.problems, problem("/api/v1/nodes", "GPUs and their kinds are not known"));
 }
 

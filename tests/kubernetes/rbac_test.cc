@@ -69,20 +69,27 @@ std::vector<std::string> texts(const core::YamlNode& rule, std::string_view key)
   return all;
 }
 
-std::vector<Rule> rules_of(const std::string& file) {
-  const auto text =
-      core::read_file(fmt::format("{}/deploy/{}", TAILRACE_SOURCE_DIR, file), 1 << 20);
+std::vector<core::YamlNode> documents_of(const std::string& file) {
+  const auto text = core::read_file(fmt::format("{}/{}", TAILRACE_SOURCE_DIR, file), 1 << 20);
   EXPECT_TRUE(text) << file;
-  std::vector<Rule> rules;
+  std::vector<core::YamlNode> documents;
   std::string_view rest = text ? std::string_view(*text) : std::string_view();
   while (!rest.empty()) {
     const auto end = rest.find("\n---\n");
     const auto document = core::parse_yaml(rest.substr(0, end));
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 5);
     EXPECT_TRUE(document) << file;
-    const auto* all = document ? member(*document, "rules") : nullptr;
+    if (document) documents.push_back(*document);
+  }
+  return documents;
+}
+
+std::vector<Rule> rules_of(const std::string& file) {
+  std::vector<Rule> rules;
+  for (const auto& document : documents_of(file)) {
+    const auto* all = member(document, "rules");
     if (all == nullptr) continue;
-    const auto* ns = member(*member(*document, "metadata"), "namespace");
+    const auto* ns = member(*member(document, "metadata"), "namespace");
     for (const auto& rule : all->items) {
       rules.push_back({texts(rule, "apiGroups"), texts(rule, "resources"), texts(rule, "verbs"),
                        texts(rule, "resourceNames"), ns == nullptr ? "" : ns->text, file});
@@ -146,8 +153,8 @@ std::vector<Need> all_needs() {
 }
 
 std::vector<Rule> all_rules() {
-  auto rules = rules_of("rbac.yaml");
-  for (auto& rule : rules_of("rbac-scale.yaml")) rules.push_back(std::move(rule));
+  auto rules = rules_of("deploy/rbac.yaml");
+  for (auto& rule : rules_of("deploy/rbac-scale.yaml")) rules.push_back(std::move(rule));
   return rules;
 }
 
@@ -191,11 +198,54 @@ TEST(Rbac, SecretsAreNobodysBusiness) {
 }
 
 TEST(Rbac, WhoDoesNotScaleMayNotScale) {
-  for (const auto& rule : rules_of("rbac.yaml")) {
+  for (const auto& rule : rules_of("deploy/rbac.yaml")) {
     for (const auto& resource : rule.resources) {
       EXPECT_EQ(resource.find("/scale"), std::string::npos);
     }
     EXPECT_FALSE(has(rule.verbs, "delete"));
+  }
+}
+
+/// What WVA's roles do not grant of what is asked for: "verb group/resource".
+std::set<std::string> beyond_wva() {
+  const auto rules = rules_of("tests/kubernetes/data/wva_role.yaml");
+  EXPECT_EQ(rules.size(), 15U);
+  std::set<std::string> missing;
+  for (const auto& need : all_needs()) {
+    if (std::none_of(rules.begin(), rules.end(),
+                     [&](const Rule& rule) { return grants(rule, need); })) {
+      missing.insert(fmt::format("{} {}/{}", need.verb, need.group, need.resource));
+    }
+  }
+  return missing;
+}
+
+// Its roles may stay as they are; what they lack is what deploy/rbac.yaml is for.
+TEST(Rbac, BesideWvasRolesOnlyTheseRightsAreNeeded) {
+  EXPECT_THAT(beyond_wva(),
+              ::testing::ElementsAre("create /configmaps", "create events.k8s.io/events",
+                                     "get leaderworkerset.x-k8s.io/leaderworkersets/scale",
+                                     "list autoscaling/horizontalpodautoscalers",
+                                     "list keda.sh/scaledobjects", "patch /configmaps",
+                                     "patch apps/deployments/scale", "patch events.k8s.io/events",
+                                     "patch leaderworkerset.x-k8s.io/leaderworkersets/scale"));
+}
+
+TEST(Rbac, NoObjectOfOursTakesANameOfWvas) {
+  const auto names = [](const std::string& file) {
+    std::set<std::string> all;
+    for (const auto& document : documents_of(file)) {
+      all.insert(member(document, "kind")->text + " " +
+                 member(*member(document, "metadata"), "name")->text);
+    }
+    return all;
+  };
+  auto theirs = names("tests/kubernetes/data/wva_role.yaml");
+  theirs.insert("ServiceAccount workload-variant-autoscaler-controller-manager");
+  theirs.insert("Deployment workload-variant-autoscaler-controller-manager");
+  for (const char* file :
+       {"deploy/rbac.yaml", "deploy/rbac-scale.yaml", "deploy/autoscaler.yaml"}) {
+    for (const auto& name : names(file)) EXPECT_FALSE(theirs.contains(name)) << name;
   }
 }
 

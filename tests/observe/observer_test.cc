@@ -491,6 +491,32 @@ TEST(Observer, APodLabelThatIsNotThePodIsAMismatch) {
             std::string::npos);
 }
 
+// After a scale-down the series of pods that have gone are remembered for minutes.
+TEST(Observer, APodThatHasGoneIsNoLongerNamedAsUnmatched) {
+  Observer observer({});
+  const std::vector<std::string> names = {"llama-0", "llama-1", "llama-2"};
+  const auto read = [&](double now_s, std::size_t reporting, std::size_t expected) {
+    Scrapes scrapes;
+    for (std::size_t p = 0; p < reporting; ++p) {
+      add_vllm(scrapes, pod_labels("llm", names[p], "llama"), now_s);
+    }
+    const std::vector<std::string> known(names.begin(),
+                                         names.begin() + static_cast<std::ptrdiff_t>(expected));
+    return observer.read(now_s, scrapes.fetched(),
+                         std::vector{variant("llm", "llama", "llama", known)});
+  };
+  EXPECT_EQ(count(read(kNow, 3, 3), ConditionKind::kUnmatchedSeries), 0);
+  const auto leaving = read(kNow + 15, 3, 1);
+  EXPECT_EQ(count(leaving, ConditionKind::kUnmatchedSeries), 2) << "they still report";
+  EXPECT_EQ(leaving.unmatched.at("llm"), 2U);
+  const auto gone = read(kNow + 60, 1, 1);
+  EXPECT_EQ(count(gone, ConditionKind::kUnmatchedSeries), 0);
+  EXPECT_TRUE(gone.unmatched.empty());
+  // The last one, too, when nobody is left to compare it with.
+  EXPECT_EQ(count(read(kNow + 75, 0, 0), ConditionKind::kUnmatchedSeries), 1);
+  EXPECT_EQ(count(read(kNow + 120, 0, 0), ConditionKind::kUnmatchedSeries), 0);
+}
+
 TEST(Observer, TheListOfConditionsIsBounded) {
   Scrapes scrapes;
   for (int i = 0; i < 50; ++i) {

@@ -18,6 +18,13 @@
 
 namespace tailrace::autoscaler {
 
+/// What the settings say of all models together.
+struct InForce {
+  capacity::OptimizerKind optimizer = capacity::OptimizerKind::kCostAware;
+  bool limited = false;        ///< growth stops where GPUs are counted and gone
+  bool scale_to_zero = false;  ///< of models without an entry of their own
+};
+
 /// What one cycle came to: the record that logs, `explain`, events and tests share.
 struct CycleRecord {
   std::uint64_t cycle = 0;
@@ -26,6 +33,7 @@ struct CycleRecord {
   std::vector<Order> orders;
   std::vector<observe::Condition> conditions;
   std::optional<std::string> blind;
+  std::optional<InForce> in_force;  ///< empty: settings without a `default` entry
 };
 
 class Brain {

@@ -29,6 +29,7 @@ struct Known {
   std::vector<KnownVariant> variants;
   std::vector<observe::ScrapeTarget> targets;  ///< exporters of their pods, and of gateways
   std::vector<observe::Condition> conditions;
+  std::optional<ClusterGpus> gpus;   ///< empty: no cluster
   std::optional<std::string> blind;  ///< why nothing is known
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tailrace/autoscaler/brain.h"
@@ -37,6 +38,10 @@ struct CycleReport {
   double collect_s = 0, think_s = 0, apply_s = 0;  ///< how long each took
   std::shared_ptr<const Snapshot> snapshot;        ///< what it was decided from
 
+  /// What went wrong: who says so, and the kind: "trouble", or "order" for one that was not done.
+  std::vector<std::pair<std::string, std::string>> errors() const;
+  std::uint64_t undecided() const;      ///< models whose replicas are held for want of knowledge
+  std::uint64_t orders_failed() const;  ///< that some actuator did not carry out
   /// No decision could be taken of something: blind, or a model failed.
   bool failed() const { return record.blind.has_value() || record.result.any_failed(); }
   /// Some model's demand is above what it may have: a limit or an SLO that no rate keeps.

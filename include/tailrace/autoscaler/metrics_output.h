@@ -12,6 +12,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tailrace/autoscaler/brain.h"
 
@@ -30,6 +32,9 @@ struct CycleFacts {
   bool leads = true;
   std::optional<bool> elected;  ///< empty: there is no election
   double duration_s = 0;
+  double collect_s = 0;  ///< of it: until everything was collected
+  /// What went wrong: who says so, and the kind ("trouble", "order").
+  std::vector<std::pair<std::string, std::string>> errors;
   /// What was decided from, for the age of data; null: not kept.
   const Snapshot* snapshot = nullptr;
 };

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tailrace/autoscaler/world.h"
 #include "tailrace/capacity/variant.h"
 #include "tailrace/observe/observer.h"
 
@@ -41,6 +42,9 @@ struct KnownVariant {
 
 /// What an Observer is to look for.
 std::vector<observe::ExpectedVariant> expected_variants(std::span<const KnownVariant> variants);
+
+/// Of variants whose every expected pod says freshly how much memory for context it has and uses.
+std::vector<KvUse> kv_use(const observe::Reading& reading, std::span<const KnownVariant> variants);
 
 /// By model, in the order of `variants`; each model's variants in theirs. `reading` was made for
 /// expected_variants(variants).

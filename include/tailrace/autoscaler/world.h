@@ -17,12 +17,30 @@
 
 namespace tailrace::autoscaler {
 
+/// Memory for context of all replicas of a variant, in tokens.
+struct KvUse {
+  capacity::ModelKey key;
+  std::string variant;
+  double used_tokens = 0, capacity_tokens = 0;
+};
+
+/// GPUs of a cluster's nodes, by kind, those in use included.
+struct ClusterGpus {
+  bool known = false;  ///< false: nodes could not be read, and the rest is empty
+  std::map<std::string, std::int64_t> count;
+  std::map<std::string, std::string> vendor;
+};
+
 /// All that one cycle decides from.
 struct Snapshot {
   double time_s = 0;  ///< calendar
   std::vector<capacity::ModelState> models;
   std::optional<capacity::GpuLimits> limits;
   std::map<capacity::ModelKey, capacity::ZeroEvidence> zero;
+  /// Empty where there is no cluster.
+  std::optional<ClusterGpus> gpus;
+  std::vector<KvUse> kv;  ///< of variants of which every replica says it
+  std::map<std::string, std::size_t> unmatched_pods;  ///< by namespace: of no variant
   std::vector<observe::Condition> conditions;
   /// The replicas of nothing are known: no decision may be taken.
   std::optional<std::string> blind;

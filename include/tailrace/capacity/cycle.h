@@ -30,12 +30,15 @@ struct CycleConfig {
   OptimizerConfig optimizer;
   /// All GPUs, those in use included; used where the input has no limits.
   std::optional<GpuLimits> total_gpus = std::nullopt;
+  bool limit_to_nodes = false;  ///< growth stops at the input's node_gpus, too
   Writer writer = {};
 };
 
 struct CycleInput {
   std::vector<ModelState> models;   ///< distinct keys
   std::optional<GpuLimits> limits;  ///< free ones
+  /// All that a cluster's nodes have, by kind; empty: not known.
+  std::optional<std::map<std::string, std::int64_t>> node_gpus = std::nullopt;
   /// Where a model has none, its settings and what its pods reported from cycle to cycle say.
   std::map<ModelKey, ZeroEvidence> zero;
 };

@@ -19,6 +19,7 @@ struct FleetSettings {
   OptimizerConfig optimizer;
   /// All GPUs, those in use included; quotas alike. Empty: nobody has counted them.
   std::optional<GpuLimits> total;
+  bool limit_to_nodes = false;  ///< growth stops at what a cluster's nodes have, too
   /// Empty: every cycle stands for itself.
   std::optional<StabilisationConfig> stabilisation;
 };

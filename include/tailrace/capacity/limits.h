@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -24,6 +25,12 @@ struct GpuLimits {
   std::int64_t replicas(const std::string& ns, const std::string& accelerator, int gpus) const;
   void take(const std::string& ns, const std::string& accelerator, int gpus, std::int64_t replicas);
 };
+
+/// The tighter of `total` (empty: nobody has counted) and what a cluster's nodes have, by kind. A
+/// kind of which there is no node is not cut by nodes: its name may be another one there.
+GpuLimits within_nodes(std::optional<GpuLimits> total,
+                       const std::map<std::string, std::int64_t>& node_gpus,
+                       std::span<const ModelAnalysis> models);
 
 /// What `total` leaves free beside the replicas of `models`, pending ones included.
 GpuLimits free_gpus(GpuLimits total, std::span<const ModelAnalysis> models);

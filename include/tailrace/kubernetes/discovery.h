@@ -73,11 +73,19 @@ struct DiscoveryProblem {
   std::string message;  ///< what is wrong and the remedy
 };
 
+struct GpuKind {
+  std::int64_t count = 0;
+  std::string vendor;  ///< "nvidia.com": what its resource is named by
+
+  friend bool operator==(const GpuKind&, const GpuKind&) = default;
+};
+
 struct Inventory {
   std::vector<DiscoveredVariant> variants;  ///< by namespace and name
   std::vector<DiscoveryProblem> problems;
-  /// Of the nodes that take new pods, by their product label; empty: not known.
-  std::map<std::string, std::int64_t> gpus;
+  /// Of the nodes that take new pods, by their product label; empty: not known, since nodes could
+  /// not be read.
+  std::optional<std::map<std::string, GpuKind>> gpus;
 };
 
 struct DiscoveryConfig {

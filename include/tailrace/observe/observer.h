@@ -126,6 +126,7 @@ struct Reading {
   double window_s = 0;                   ///< that rates and means are of
   std::vector<VariantReading> variants;  ///< in the order of the expected ones
   std::vector<GatewayReading> gateways;
+  std::map<std::string, std::size_t> unmatched;  ///< by namespace: pods of no expected variant
   std::vector<Condition> conditions;
 };
 
