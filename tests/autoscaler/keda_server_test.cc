@@ -118,6 +118,23 @@ TEST_F(Keda, WhatIsNotKnownIsAnErrorAndNeverZero) {
   EXPECT_EQ(answer.metricvalues_size(), 0);
 }
 
+// A Service sends KEDA to either instance: the one that only thinks along must not answer for it.
+TEST_F(Keda, AnInstanceThatDoesNotLeadIsAnErrorAndNeverZero) {
+  serve();
+  board.record(record_of(5), false);
+  externalscaler::GetMetricsResponse answer;
+  bool result = true;
+  EXPECT_EQ(metrics(object("a"), answer).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(active(object("a"), result).error_code(), grpc::StatusCode::UNAVAILABLE);
+  // It takes over, and knows too little yet.
+  board.record(record_of(0, false), true);
+  EXPECT_EQ(metrics(object("a"), answer).error_code(), grpc::StatusCode::UNAVAILABLE);
+  board.record(record_of(5), true);
+  EXPECT_TRUE(metrics(object("a"), answer).ok());
+  board.record(record_of(5), false);
+  EXPECT_EQ(metrics(object("a"), answer).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
 TEST_F(Keda, AStreamTellsEachChangeOfActivityOnce) {
   serve();
   board.record(record_of(0), true);
