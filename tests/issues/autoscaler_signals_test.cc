@@ -11,15 +11,7 @@
 namespace tailrace::observe {
 namespace {
 
-using testing::count;
-using testing::only_pod;
-using testing::pod_labels;
-using testing::said;
-using testing::Scrapes;
-using testing::variant;
-using testing::with;
-
-constexpr double kNow = 1'000'000;
+using namespace testing;
 
 /// A vLLM pod that takes 2 requests/s and holds 6, over the last minute.
 void add_pod(Scrapes& scrapes, const Labels& pod, double until_s = kNow) {
@@ -35,13 +27,12 @@ void add_pod(Scrapes& scrapes, const Labels& pod, double until_s = kNow) {
 TEST(Aibrix852, ACounterIsReadAsARateAndNeverAsItsValue) {
   Scrapes scrapes;
   add_pod(scrapes, pod_labels("llm", "llama-0", "llama"));
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto rate = only_pod(Observer({}).read(kNow, scrapes.fetched(), expected)).rate;
+  const auto rate = only_pod(read_once(scrapes)).rate;
   ASSERT_TRUE(rate.value);
   EXPECT_DOUBLE_EQ(*rate.value, 2);
   Scrapes once;
   once.add(kNow, "vllm:request_success_total", pod_labels("llm", "llama-0", "llama"), 1'000'000);
-  const auto reading = Observer({}).read(kNow, once.fetched(), expected);
+  const auto reading = read_once(once);
   EXPECT_FALSE(only_pod(reading).rate.value);
   EXPECT_FALSE(only_pod(reading).rate.missing.empty());
 }
@@ -49,7 +40,7 @@ TEST(Aibrix852, ACounterIsReadAsARateAndNeverAsItsValue) {
 // An empty answer to a query was 0: production was scaled to its minimum at peak.
 TEST(Keda3065, AnEmptyAnswerLeavesEverythingUnknown) {
   Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
+  const auto expected = llama();
   const auto reading = observer.read(kNow, Fetched{}, expected);
   ASSERT_EQ(reading.variants.size(), 1U);
   EXPECT_TRUE(reading.variants[0].pods.empty());
@@ -59,7 +50,7 @@ TEST(Keda3065, AnEmptyAnswerLeavesEverythingUnknown) {
 
 // Old metrics were used as if they were new.
 TEST(LlmdAutoscaling385, AValueCarriesItsAgeAndEndsWhenItIsTooOld) {
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
+  const auto expected = llama();
   const auto freshness_after = [&](double seconds) {
     Scrapes scrapes;
     add_pod(scrapes, pod_labels("llm", "llama-0", "llama"));
@@ -83,13 +74,13 @@ TEST(Llmd2310, AnotherNameOfTheModelIsSaidWithBothNames) {
   Scrapes scrapes;
   add_pod(scrapes, pod_labels("llm", "llama-0", "llama-served"));
   auto expected = std::vector{variant("llm", "llama", "meta/llama", {"llama-0"})};
-  const auto reading = Observer({}).read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes, expected);
   EXPECT_TRUE(reading.variants[0].pods.empty());
   const auto message = said(reading, ConditionKind::kLabelMismatch);
   EXPECT_NE(message.find("llama-served"), std::string::npos) << message;
   EXPECT_NE(message.find("meta/llama"), std::string::npos) << message;
   expected[0].model_aliases = {"llama-served"};
-  EXPECT_TRUE(only_pod(Observer({}).read(kNow, scrapes.fetched(), expected)).rate.value);
+  EXPECT_TRUE(only_pod(read_once(scrapes, expected)).rate.value);
 }
 
 // Ranks of one engine were counted as engines, or all but one were lost.
@@ -97,8 +88,7 @@ TEST(LlmdAutoscaling1469, RanksOfOneEngineAddUpToOnePod) {
   Scrapes scrapes;
   const auto pod = pod_labels("llm", "llama-0", "llama");
   for (const char* rank : {"0", "1", "2"}) add_pod(scrapes, with(pod, "engine", rank));
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = Observer({}).read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 6);
   EXPECT_DOUBLE_EQ(only_pod(reading).running.value.value(), 18);
 }
@@ -110,8 +100,7 @@ TEST(LlmdAutoscaling1358, EnginesOfAPodAreToldApartByTheirPort) {
   for (const char* at : {"10.0.0.1:8000", "10.0.0.1:8001"}) {
     add_pod(scrapes, with(pod, "instance", at));
   }
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = Observer({}).read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   ASSERT_EQ(reading.variants[0].pods.size(), 2U);
   for (const auto& engine : reading.variants[0].pods) {
     EXPECT_DOUBLE_EQ(engine.rate.value.value(), 2) << engine.pod;
@@ -122,8 +111,7 @@ TEST(LlmdAutoscaling1358, EnginesOfAPodAreToldApartByTheirPort) {
 TEST(Kserve5701, APodsNameWithASuffixIsNamedAsAMismatch) {
   Scrapes scrapes;
   add_pod(scrapes, pod_labels("llm", "llama-0-rank-0", "llama"));
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = Observer({}).read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   std::string all;
   for (const auto& c : reading.conditions) all += c.subject + ": " + c.message + "\n";
   EXPECT_NE(all.find("llama-0-rank-0"), std::string::npos) << all;

@@ -12,11 +12,10 @@
 namespace tailrace::observe {
 namespace {
 
+using testing::kNow;
 using testing::pod_labels;
 using testing::variant;
 using testing::with;
-
-constexpr double kNow = 1'000'000;
 
 int up_to(int most) {
   return *rc::gen::inRange(0, most + 1);

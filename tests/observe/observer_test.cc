@@ -10,15 +10,7 @@
 namespace tailrace::observe {
 namespace {
 
-using testing::count;
-using testing::only_pod;
-using testing::pod_labels;
-using testing::said;
-using testing::Scrapes;
-using testing::variant;
-using testing::with;
-
-constexpr double kNow = 1'000'000;
+using namespace testing;
 
 /// A vLLM pod with 2 requests/s completed, running 4 → 10 and waiting 0 → 24 over 60 s.
 void add_vllm(Scrapes& scrapes, const Labels& pod, double until_s = kNow) {
@@ -50,9 +42,7 @@ void add_vllm(Scrapes& scrapes, const Labels& pod, double until_s = kNow) {
 TEST(Vllm, ArrivalsAreCompletionsAndTheGrowthOfWhatIsInside) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   const auto& pod = only_pod(reading);
   EXPECT_EQ(pod.pod, "llama-0");
   EXPECT_EQ(pod.freshness, Freshness::kFresh);
@@ -65,9 +55,7 @@ TEST(Vllm, ArrivalsAreCompletionsAndTheGrowthOfWhatIsInside) {
 TEST(Vllm, EveryQuantityIsReadFromItsSeries) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   const auto& pod = only_pod(reading);
   EXPECT_DOUBLE_EQ(pod.input_tokens.value.value(), 300);   // 36,000 tokens of 120 requests
   EXPECT_DOUBLE_EQ(pod.output_tokens.value.value(), 100);  // 12,000 of 120
@@ -98,9 +86,7 @@ TEST(Vllm, OldNamesAreRead) {
     scrapes.add_histogram(t, "vllm:time_per_output_token_seconds", pod, {{"+Inf", 3'000.0 * i}},
                           60.0 * i);
   }
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "old", "llama", {"old"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes, {variant("llm", "old", "llama", {"old"})});
   const auto& read = only_pod(reading);
   EXPECT_DOUBLE_EQ(read.kv_usage.value.value(), 0.5);
   EXPECT_EQ(read.kv_usage.metric, "vllm:gpu_cache_usage_perc");
@@ -119,9 +105,7 @@ TEST(Vllm, AHitRateOfMinusOneIsNotKnown) {
   const auto pod = pod_labels("llm", "old", "llama");
   scrapes.add(kNow, "vllm:num_requests_running", pod, 0);
   scrapes.add(kNow, "vllm:gpu_prefix_cache_hit_rate", pod, -1);
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "old", "llama", {"old"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes, {variant("llm", "old", "llama", {"old"})});
   EXPECT_FALSE(only_pod(reading).prefix_hit.value);
 }
 
@@ -151,9 +135,8 @@ TEST(Sglang, EveryQuantityIsReadUnderBothSpellings) {
   for (const std::string prefix : {"sglang:", "sglang_"}) {
     Scrapes scrapes;
     add_sglang(scrapes, pod_labels("llm", "sg-0", "llama"), prefix);
-    Observer observer({});
-    const auto expected = std::vector{variant("llm", "sg", "llama", {"sg-0"}, EngineKind::kSglang)};
-    const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+    const auto reading =
+        read_once(scrapes, {variant("llm", "sg", "llama", {"sg-0"}, EngineKind::kSglang)});
     const auto& pod = only_pod(reading);
     EXPECT_EQ(pod.engine, EngineKind::kSglang);
     EXPECT_DOUBLE_EQ(pod.rate.value.value(), 1) << prefix;
@@ -175,9 +158,8 @@ TEST(Sglang, RanksOfOneEngineAreCountedOnce) {
   const auto pod = pod_labels("llm", "sg-0", "llama");
   for (const char* rank : {"0", "1", "2", "3"})
     add_sglang(scrapes, with(pod, "tp_rank", rank), "sglang:");
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "sg", "llama", {"sg-0"}, EngineKind::kSglang)};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading =
+      read_once(scrapes, {variant("llm", "sg", "llama", {"sg-0"}, EngineKind::kSglang)});
   EXPECT_DOUBLE_EQ(only_pod(reading).running.value.value(), 8);
   EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 1);
 }
@@ -206,10 +188,8 @@ TEST(TensorRtLlm, BothServersAreRead) {
     scrapes.add(t, "nv_trt_llm_kv_cache_block_metrics", blocks("max"), 6'239);
     scrapes.add(t, "nv_trt_llm_kv_cache_block_metrics", blocks("tokens_per"), 64);
   }
-  Observer observer({});
-  const auto expected =
-      std::vector{variant("llm", "trt", "llama", {"trt-0", "trt-1"}, EngineKind::kTensorRtLlm)};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(
+      scrapes, {variant("llm", "trt", "llama", {"trt-0", "trt-1"}, EngineKind::kTensorRtLlm)});
   ASSERT_EQ(reading.variants[0].pods.size(), 2U);
   const auto& one = reading.variants[0].pods[0];
   EXPECT_DOUBLE_EQ(one.rate.value.value(), 2);
@@ -251,8 +231,7 @@ TEST(LlamaCpp, IsReadWithTheHelpOfTheGatewayThatCountsItsRequests) {
   add_llama_cpp(scrapes, {{"instance", "127.0.0.1:8001"}});
   auto expected = std::vector{variant("", "llama", "llama", {"llama-1"}, EngineKind::kLlamaCpp)};
   expected[0].pods[0].address = "127.0.0.1:8001";
-  Observer observer({});
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes, expected);
   const auto& pod = only_pod(reading);
   EXPECT_EQ(pod.pod, "llama-1");
   EXPECT_DOUBLE_EQ(pod.rate.value.value(), 0.5);
@@ -272,8 +251,7 @@ TEST(LlamaCpp, WithoutAGatewayItsRateIsUnknownAndNotZero) {
   scrapes.add(kNow, "llamacpp:requests_deferred", target, 0);
   auto expected = std::vector{variant("", "llama", "llama", {"llama-1"}, EngineKind::kLlamaCpp)};
   expected[0].pods[0].address = "127.0.0.1:8001";
-  Observer observer({});
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes, expected);
   EXPECT_FALSE(only_pod(reading).rate.value);
   EXPECT_NE(only_pod(reading).rate.missing.find("gateway"), std::string::npos);
 }
@@ -292,8 +270,7 @@ TEST(Gateway, SaysArrivalsBacklogAndTheSpreadOfLengths) {
     scrapes.add_histogram(t, "tailrace_answer_tokens", model, {{"+Inf", 15.0 * i}}, 3'000.0 * i);
     scrapes.add(t, "tailrace_answer_tokens_squared_total", model, 1'200'000.0 * i);  // 80,000 each
   }
-  Observer observer({});
-  const auto reading = observer.read(kNow, scrapes.fetched(), {});
+  const auto reading = read_once(scrapes, {});
   ASSERT_EQ(reading.gateways.size(), 1U);
   const auto& gateway = reading.gateways[0];
   EXPECT_EQ(gateway.model, "llama");
@@ -330,9 +307,7 @@ TEST(EndpointPicker, DispatchesArePerPodAndArrivalsOfAdaptersAreTheirOwnModels) 
                   with(with(epp, "model_name", "chat"), "target_model_name", "llama"), 45.0 * i);
       scrapes.add(t, "llm_d_epp_flow_control_queue_size", with(epp, "model_name", "llama"), 7);
     }
-    Observer observer({});
-    const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-    const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+    const auto reading = read_once(scrapes);
     EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 3);
     EXPECT_EQ(only_pod(reading).rate.metric, attempts);
     ASSERT_EQ(reading.gateways.size(), 1U);
@@ -348,9 +323,7 @@ TEST(Observer, OnePointOfACounterIsNotKnownYetAndNeverZero) {
   const auto pod = pod_labels("llm", "llama-0", "llama");
   scrapes.add(kNow, "vllm:request_success_total", pod, 0);
   scrapes.add(kNow, "vllm:num_requests_running", pod, 0);
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   EXPECT_FALSE(only_pod(reading).rate.value);
   EXPECT_NE(only_pod(reading).rate.missing.find("yet"), std::string::npos);
 }
@@ -366,9 +339,7 @@ TEST(Observer, ARestartedEngineLosesWhatWasInsideAndCountsOn) {
     scrapes.add(t, "vllm:num_requests_running", pod, inside[i]);
     scrapes.add(t, "vllm:num_requests_waiting", pod, 0);
   }
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   // 30 + 15 + 30 + 30 completed; 5 are inside that were not there when the process began.
   EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), (105 + 5) / 60.0);
   EXPECT_EQ(count(reading, ConditionKind::kCounterReset), 1);
@@ -381,9 +352,7 @@ TEST(Observer, NoNumberIsNoValue) {
   for (const char* name : {"vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"}) {
     scrapes.add(kNow, name, pod, std::nan(""));
   }
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   const auto& read = only_pod(reading);
   EXPECT_FALSE(read.waiting.value);
   EXPECT_FALSE(read.kv_usage.value);
@@ -403,9 +372,7 @@ TEST(Observer, CountersThatFallBelowZeroAreNoDemand) {
     scrapes.add(t, "vllm:num_requests_running", pod, 4 + i);
     scrapes.add(t, "vllm:num_requests_waiting", pod, 0);
   }
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   const auto& read = only_pod(reading);
   EXPECT_FALSE(read.rate.value) << "the part that is known is not the whole";
   EXPECT_FALSE(read.output_tokens.value);
@@ -417,7 +384,7 @@ TEST(Observer, AFailedFetchMakesReadingsOlderAndTheyRecoverByThemselves) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"));
   Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
+  const auto expected = llama();
   (void)observer.read(kNow, scrapes.fetched(), expected);
   Fetched failed;
   failed.failed = true;
@@ -444,9 +411,8 @@ TEST(Observer, AFailedFetchMakesReadingsOlderAndTheyRecoverByThemselves) {
 TEST(Observer, PodsThatSayNothingAreNamed) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0", "llama-1"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading =
+      read_once(scrapes, {variant("llm", "llama", "llama", {"llama-0", "llama-1"})});
   EXPECT_EQ(reading.variants[0].silent, std::vector<std::string>{"llama-1"});
   EXPECT_NE(said(reading, ConditionKind::kPodMissing).find("llama-1"), std::string::npos);
 }
@@ -470,9 +436,7 @@ TEST(Observer, AnotherModelNameIsAMismatchThatNamesLabelAndValues) {
 TEST(Observer, AnotherNamespaceIsAMismatch) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("monitoring", "llama-0", "llama"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   EXPECT_TRUE(reading.variants[0].pods.empty());
   const auto message = said(reading, ConditionKind::kLabelMismatch);
   EXPECT_NE(message.find("namespace"), std::string::npos);
@@ -482,9 +446,7 @@ TEST(Observer, AnotherNamespaceIsAMismatch) {
 TEST(Observer, APodLabelThatIsNotThePodIsAMismatch) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "prometheus-proxy", "llama"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   EXPECT_TRUE(reading.variants[0].pods.empty());
   EXPECT_NE(said(reading, ConditionKind::kLabelMismatch).find("label pod says"), std::string::npos);
   EXPECT_NE(said(reading, ConditionKind::kUnmatchedSeries).find("prometheus-proxy"),
@@ -534,9 +496,7 @@ TEST(Observer, TheVariantsLabelIsEnoughAndSuchPodsAreNotExpectedOnes) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"));
   add_vllm(scrapes, with(pod_labels("llm", "surge-0", "llama"), "llm_d_ai_variant", "llama"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   ASSERT_EQ(reading.variants[0].pods.size(), 2U);
   EXPECT_TRUE(reading.variants[0].pods[0].expected);
   EXPECT_EQ(reading.variants[0].pods[1].pod, "surge-0");
@@ -550,9 +510,7 @@ TEST(Observer, AGhostOfADeletedPodEndsAsSoonAsTheOthersHaveGoneOn) {
   Scrapes scrapes;
   add_vllm(scrapes, labelled("llama-0"));
   add_vllm(scrapes, labelled("deleted"), kNow - 20);
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   EXPECT_EQ(only_pod(reading).pod, "llama-0");
 }
 
@@ -561,9 +519,7 @@ TEST(Observer, SeveralEnginesInAPodAreReadOneByOne) {
   const auto pod = pod_labels("llm", "llama-0", "llama");
   add_vllm(scrapes, with(pod, "instance", "10.0.0.1:8000"));
   add_vllm(scrapes, with(pod, "instance", "10.0.0.1:8001"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   ASSERT_EQ(reading.variants[0].pods.size(), 2U);
   EXPECT_EQ(reading.variants[0].pods[0].pod, "llama-0:8000");
   EXPECT_EQ(reading.variants[0].pods[1].pod, "llama-0:8001");
@@ -574,9 +530,7 @@ TEST(Observer, APodThatCameBackWithAnotherAddressIsOnePod) {
   const auto pod = pod_labels("llm", "llama-0", "llama");
   add_vllm(scrapes, with(pod, "instance", "10.0.0.1:8000"), kNow - 30);
   add_vllm(scrapes, with(pod, "instance", "10.0.0.2:8000"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   EXPECT_EQ(only_pod(reading).pod, "llama-0");
 }
 
@@ -585,9 +539,7 @@ TEST(Observer, APodThatTwoJobsScrapeIsCountedOnce) {
   const auto pod = pod_labels("llm", "llama-0", "llama");
   add_vllm(scrapes, with(pod, "job", "podmonitor"));
   add_vllm(scrapes, with(pod, "job", "servicemonitor"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 2.5);
 }
 
@@ -596,9 +548,7 @@ TEST(Observer, DataParallelRanksOfOneProcessAreOneEngine) {
   const auto pod = pod_labels("llm", "llama-0", "llama");
   add_vllm(scrapes, with(pod, "engine", "0"));
   add_vllm(scrapes, with(pod, "engine", "1"));
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes);
   EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 5);
   EXPECT_DOUBLE_EQ(only_pod(reading).waiting.value.value(), 48);
   EXPECT_DOUBLE_EQ(only_pod(reading).kv_usage.value.value(), 0.4);
@@ -610,10 +560,8 @@ TEST(Observer, EqualNamesInTwoNamespacesStayApart) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("a", "llama-0", "llama"));
   add_vllm(scrapes, pod_labels("b", "llama-0", "llama"));
-  Observer observer({});
-  const auto expected = std::vector{variant("a", "llama", "llama", {"llama-0"}),
-                                    variant("b", "llama", "llama", {"llama-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes, {variant("a", "llama", "llama", {"llama-0"}),
+                                           variant("b", "llama", "llama", {"llama-0"})});
   ASSERT_EQ(reading.variants.size(), 2U);
   for (const auto& v : reading.variants) {
     ASSERT_EQ(v.pods.size(), 1U) << v.ns;
@@ -625,16 +573,13 @@ TEST(Observer, EqualNamesInTwoNamespacesStayApart) {
 TEST(Observer, ClocksThatDisagreeAreSaidAndTheFarFutureIsNotBelieved) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"), kNow + 30);
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "llama", "llama", {"llama-0"})};
-  auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  auto reading = read_once(scrapes);
   EXPECT_EQ(count(reading, ConditionKind::kClockSkew), 1);
   EXPECT_EQ(only_pod(reading).freshness, Freshness::kFresh);
   EXPECT_EQ(only_pod(reading).waiting.age_s, 0);
   Scrapes future;
   add_vllm(future, pod_labels("llm", "llama-0", "llama"), kNow + 100'000);
-  Observer another({});
-  reading = another.read(kNow, future.fetched(), expected);
+  reading = read_once(future);
   EXPECT_EQ(count(reading, ConditionKind::kClockSkew), 1);
   EXPECT_TRUE(reading.variants[0].pods.empty());
 }
@@ -642,9 +587,7 @@ TEST(Observer, ClocksThatDisagreeAreSaidAndTheFarFutureIsNotBelieved) {
 TEST(Observer, AnotherEngineThanExpectedIsReadAndSaid) {
   Scrapes scrapes;
   add_sglang(scrapes, pod_labels("llm", "sg-0", "llama"), "sglang:");
-  Observer observer({});
-  const auto expected = std::vector{variant("llm", "sg", "llama", {"sg-0"})};
-  const auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  const auto reading = read_once(scrapes, {variant("llm", "sg", "llama", {"sg-0"})});
   EXPECT_EQ(only_pod(reading).engine, EngineKind::kSglang);
   EXPECT_EQ(count(reading, ConditionKind::kContradiction), 1);
 }

@@ -69,6 +69,14 @@ ExpectedVariant variant(const std::string& ns, const std::string& name, const st
   return out;
 }
 
+std::vector<ExpectedVariant> llama() {
+  return {variant("llm", "llama", "llama", {"llama-0"})};
+}
+
+Reading read_once(const Scrapes& scrapes, const std::vector<ExpectedVariant>& expected) {
+  return Observer({}).read(kNow, scrapes.fetched(), expected);
+}
+
 const PodReading& only_pod(const Reading& reading) {
   static const PodReading kNone;
   EXPECT_EQ(reading.variants.size(), 1U);

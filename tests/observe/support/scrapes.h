@@ -12,6 +12,8 @@
 
 namespace tailrace::observe::testing {
 
+inline constexpr double kNow = 1'000'000;
+
 /// Collects points; `fetched()` gives them as one fetch.
 class Scrapes {
  public:
@@ -32,6 +34,10 @@ Labels with(Labels labels, const std::string& name, const std::string& value);
 ExpectedVariant variant(const std::string& ns, const std::string& name, const std::string& model,
                         const std::vector<std::string>& pods,
                         EngineKind engine = EngineKind::kVllm);
+/// One pod of vLLM, llama-0, of the variant llama.
+std::vector<ExpectedVariant> llama();
+/// What these points come to at `kNow` for an observer that has seen nothing before.
+Reading read_once(const Scrapes& scrapes, const std::vector<ExpectedVariant>& expected = llama());
 /// The only pod of the only variant; fails the test where there is none.
 const PodReading& only_pod(const Reading& reading);
 /// How many conditions of a kind there are.
