@@ -9,35 +9,17 @@
 #include <cmath>
 #include <limits>
 
+#include "capacity/support/reports.h"
 #include "tailrace/capacity/explain.h"
 
 namespace tailrace::capacity {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::report;
+using testing::true_model;
 
 const ModelKey kLlama{"prod", "llama"};
-const queueing::IterationModel kTruth{.alpha_ms = 6.49, .beta_ms = 0.0219, .gamma_ms = 4.96e-5};
-
-/// What a pod reports at this rate where `kTruth` is the truth of `mode`.
-tune::Observation report(const std::string& pod, double time_s, double rate,
-                         queueing::Mode mode = queueing::Mode::kCorrected) {
-  queueing::ServiceModel model;
-  model.mode = mode;
-  model.iteration = kTruth;
-  const auto at = *queueing::latency(model, queueing::Workload::of(rate, 512, 128));
-  tune::Observation o;
-  o.time_s = time_s;
-  o.pod = pod;
-  o.rate_per_s = rate;
-  o.input_tokens = 512;
-  o.output_tokens = 128;
-  o.ttft_ms = at.ttft_ms;  // unknown where it is overloaded
-  o.itl_ms = at.itl_ms;
-  o.running = at.concurrency;
-  o.requests = rate * 60;
-  return o;
-}
 
 Variant variant(const std::string& name, std::int64_t current) {
   Variant v;
@@ -79,10 +61,9 @@ CycleResult run(CycleState& state, const CycleConfig& config, int cycles, double
 }
 
 double true_capacity(const CycleConfig& config) {
-  queueing::ServiceModel model;
-  model.iteration = kTruth;
   const auto settings = *config.models.settings_of(kLlama);
-  return queueing::size(model, queueing::Workload::of(0, 512, 128), settings.targets)->rate_per_s;
+  const auto nothing = queueing::Workload::of(0, 512, 128);
+  return queueing::size(true_model(), nothing, settings.targets)->rate_per_s;
 }
 
 TEST(SpecSection6, MetricsGoThroughTunerSloAndSizingToADecision) {
@@ -306,7 +287,7 @@ TEST(Cycle, PublishedModesLearnAndHoldAsTheyDid) {
   CycleResult result;
   for (int c = 0; c < 5; ++c) {
     auto v = variant("h100", 1);
-    v.pods.push_back(report("p", 60.0 * c, 4, queueing::Mode::kChain));
+    v.pods.push_back(report("p", 60.0 * c, 4, true_model(queueing::Mode::kChain)));
     result = run_cycle(60.0 * c, input_of(std::move(v)), config, state);
   }
   EXPECT_EQ(result.models[0].slo.source, SloSource::kInferred) << "from the first cycle on";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "capacity/support/reports.h"
 #include "tailrace/capacity/cycle.h"
 #include "tailrace/capacity/explain.h"
 
@@ -13,29 +14,11 @@ namespace tailrace::capacity {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::report;
+using testing::true_model;
 
 constexpr double kStart = 1.7e9;
 constexpr double kCycle = 15;
-const queueing::IterationModel kTruth{.alpha_ms = 6.49, .beta_ms = 0.0219, .gamma_ms = 4.96e-5};
-
-tune::Observation report(const std::string& pod, double time_s, double rate, double slower) {
-  queueing::ServiceModel model;
-  model.mode = queueing::Mode::kCorrected;
-  model.iteration = kTruth;
-  model.iteration.alpha_ms *= slower;
-  const auto at = *queueing::latency(model, queueing::Workload::of(rate, 512, 128));
-  tune::Observation o;
-  o.time_s = time_s;
-  o.pod = pod;
-  o.rate_per_s = rate;
-  o.input_tokens = 512;
-  o.output_tokens = 128;
-  o.ttft_ms = at.ttft_ms;  // unknown where it is overloaded
-  o.itl_ms = at.itl_ms;
-  o.running = at.concurrency;
-  o.requests = rate * kCycle;
-  return o;
-}
 
 /// Two variants that are one thing to the learner (same accelerator, same flags), and whose pods
 /// come and go; then an hour without a request.
@@ -60,10 +43,12 @@ struct World {
       variant.cost = 10 + v;
       variant.current = replicas[v];
       variant.max = 8;
+      auto truth = true_model();
+      truth.iteration.alpha_ms *= v == 0 ? 1 : 1.1;
       for (std::int64_t p = 0; p < replicas[v]; ++p) {
         const double swing = 1 + 0.3 * std::sin(0.9 * cycle + double(p));
         variant.pods.push_back(report(fmt::format("{}{}", variant.name, p), time_s,
-                                      rate * swing / all, v == 0 ? 1 : 1.1));
+                                      rate * swing / all, truth, kCycle));
         if (lull) variant.pods.back().running = 0;
       }
       model.variants.push_back(std::move(variant));
@@ -101,7 +86,7 @@ std::string text_of(const CycleResult& result) {
   return explain_json(result.models[0], result.decisions);
 }
 
-class Restart : public testing::TestWithParam<bool> {};
+class Restart : public ::testing::TestWithParam<bool> {};
 
 TEST_P(Restart, InEveryCycleChangesNoByteOfAnyDecision) {
   const CycleConfig config = config_of(GetParam());
@@ -126,7 +111,7 @@ TEST_P(Restart, InEveryCycleChangesNoByteOfAnyDecision) {
   EXPECT_GT(changes, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Restart, testing::Bool(), [](const auto& instance) {
+INSTANTIATE_TEST_SUITE_P(Targets, Restart, ::testing::Bool(), [](const auto& instance) {
   return std::string(instance.param ? "Explicit" : "Inferred");
 });
 

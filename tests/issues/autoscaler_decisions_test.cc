@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "capacity/support/models.h"
+#include "capacity/support/reports.h"
 #include "tailrace/capacity/cycle.h"
 #include "tailrace/capacity/explain.h"
 #include "tailrace/capacity/rescale.h"
@@ -23,27 +24,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const ModelKey kLlama{"prod", "llama"};
-const queueing::IterationModel kTruth{.alpha_ms = 6.49, .beta_ms = 0.0219, .gamma_ms = 4.96e-5};
 constexpr double kCycleSeconds = 60;
 
-/// What a pod reports at this rate.
+/// What a pod without a line reports at this rate.
 tune::Observation report(const std::string& pod, double time_s, double rate, double prefix_hit = 0,
-                         const queueing::IterationModel& truth = kTruth) {
-  queueing::ServiceModel model;
-  model.iteration = truth;
-  auto workload = queueing::Workload::of(rate, 512, 128);
-  workload.prefix_hit = prefix_hit;
-  const auto at = *queueing::latency(model, workload);
-  tune::Observation o;
-  o.time_s = time_s;
-  o.pod = pod;
-  o.rate_per_s = rate;
-  o.input_tokens = 512;
-  o.output_tokens = 128;
-  o.ttft_ms = at.ttft_ms;
-  o.itl_ms = at.itl_ms;
-  o.running = at.concurrency;
-  o.requests = rate * kCycleSeconds;
+                         const queueing::ServiceModel& truth = true_model()) {
+  auto o = testing::report(pod, time_s, rate, truth, kCycleSeconds, prefix_hit);
   o.waiting = 0;
   return o;
 }
@@ -285,6 +271,7 @@ TEST(LlmInfernoModelTuner17, ALoadThatNeverChangesIsNotCalledIdentified) {
     v.name = "h100";
     v.current = 1;
     v.pods.push_back(report("p", kCycleSeconds * c, 20));
+    v.pods.back().waiting = 0;
     CycleInput input;
     input.models.push_back({kLlama, 1, std::nullopt, {v}});
     result = run_cycle(kCycleSeconds * c, input, config, state);
@@ -292,10 +279,8 @@ TEST(LlmInfernoModelTuner17, ALoadThatNeverChangesIsNotCalledIdentified) {
   const auto& p = result.models[0].variants[0].parameters;
   EXPECT_FALSE(p.identified);
   ASSERT_TRUE(p.rate_low_per_s && p.rate_high_per_s);
-  queueing::ServiceModel truth;
-  truth.iteration = kTruth;
-  const auto sized =
-      queueing::size(truth, queueing::Workload::of(0, 512, 128), {.ttft_ms = 150, .itl_ms = 15});
+  const auto sized = queueing::size(true_model(), queueing::Workload::of(0, 512, 128),
+                                    {.ttft_ms = 150, .itl_ms = 15});
   EXPECT_LE(*p.rate_low_per_s, sized->rate_per_s);
   EXPECT_GE(*p.rate_high_per_s, sized->rate_per_s);
 }
@@ -454,7 +439,8 @@ TEST(LlmdAutoscaling1331, WhatDoesNotFitOnThePreferredAcceleratorGoesToTheNext) 
 // Accelerators had to be measured before, one by one. Here two are learnt from what they serve, and
 // growth goes to the one that costs less for each request.
 TEST(Llmd89, TwoAcceleratorsAreLearntWhileTheyServeAndTheCheaperOneGrows) {
-  const queueing::IterationModel slow{.alpha_ms = 9, .beta_ms = 0.044, .gamma_ms = 9.9e-5};
+  auto slow = true_model();
+  slow.iteration = {.alpha_ms = 9, .beta_ms = 0.044, .gamma_ms = 9.9e-5};
   for (const double cost_of_slow : {2.0, 20.0}) {
     CycleState state(std::nullopt);
     const auto config = config_of("targetTTFT: 150\ntargetITL: 15");
@@ -590,6 +576,7 @@ TEST(LlmdAutoscaling1470, WhatWaitsForOneRoleIsItsDemandAlone) {
     for (Variant* v : {&prefill, &decode}) {
       for (int p = 0; p < 2; ++p) {
         v->pods.push_back(report(fmt::format("{}-{}", v->name, p), time_s, 20 + 5 * std::sin(c)));
+        v->pods.back().waiting = 0;
       }
     }
     // Engines with a line teach nothing, so it comes once both roles are known.

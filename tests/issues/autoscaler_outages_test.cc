@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "capacity/support/reports.h"
 #include "observe/support/scrapes.h"
 #include "tailrace/autoscaler/brain.h"
 #include "tailrace/autoscaler/model_states.h"
@@ -22,7 +23,6 @@ using observe::testing::Scrapes;
 using observe::testing::with;
 
 constexpr double kCycleSeconds = 15;
-const queueing::IterationModel kTruth{.alpha_ms = 6.49, .beta_ms = 0.0219, .gamma_ms = 4.96e-5};
 
 /// vLLM pods of one variant, what they export, and the cycles over it. Replicas stay as they are.
 class Cluster {
@@ -95,9 +95,8 @@ class Cluster {
   };
 
   void work(const std::string& pod, double rate) {
-    queueing::ServiceModel model;
-    model.iteration = kTruth;
-    const auto at = *queueing::latency(model, queueing::Workload::of(rate, 512, 128));
+    const auto at = *queueing::latency(capacity::testing::true_model(),
+                                       queueing::Workload::of(rate, 512, 128));
     ASSERT_TRUE(at.stable) << rate;
     Work& w = work_[pod];
     const double requests = rate * kCycleSeconds;
