@@ -5,23 +5,14 @@
 #include <thread>
 #include <vector>
 
+#include "autoscaler/support/keda_record.h"
 #include "tailrace/autoscaler/keda.h"
 
 namespace tailrace::autoscaler {
 namespace {
 
 using std::chrono::seconds;
-
-CycleRecord record_of(std::int64_t desired, bool informed = true) {
-  CycleRecord record;
-  capacity::Decision decision;
-  decision.key = {"llm", "m"};
-  decision.variant = "a";
-  decision.desired = desired;
-  decision.informed = informed;
-  record.result.decisions = {decision};
-  return record;
-}
+using testing::record_of;
 
 TEST(KedaBoard, KnowsNothingBeforeTheFirstCycle) {
   const KedaBoard board;

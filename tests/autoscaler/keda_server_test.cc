@@ -8,23 +8,14 @@
 #include <memory>
 #include <vector>
 
+#include "autoscaler/support/keda_record.h"
 #include "tailrace/autoscaler/keda.h"
 
 namespace tailrace::autoscaler {
 namespace {
 
 using ::testing::HasSubstr;
-
-CycleRecord record_of(std::int64_t desired, bool informed = true) {
-  CycleRecord record;
-  capacity::Decision decision;
-  decision.key = {"llm", "m"};
-  decision.variant = "a";
-  decision.desired = desired;
-  decision.informed = informed;
-  record.result.decisions = {decision};
-  return record;
-}
+using testing::record_of;
 
 struct Keda : ::testing::Test {
   KedaBoard board;
