@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "autoscaler/support/fakes.h"
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::autoscaler {
@@ -26,7 +27,6 @@ using testing::FakeStateStore;
 using testing::Fleet;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::ScratchFolder;
 using testing::SimCalendar;
 
 constexpr const char* kTargets = "targetTTFT: 150\ntargetITL: 15\n";
@@ -436,7 +436,7 @@ struct Process {
 };
 
 struct JournaledLoop : LoopTest {
-  ScratchFolder folder;
+  TempFolder folder;
 
   Process launch() {
     Process p;

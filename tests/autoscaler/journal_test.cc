@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "autoscaler/support/fakes.h"
+#include "support/temp_folder.h"
 #include "tailrace/autoscaler/decision_log.h"
 #include "tailrace/autoscaler/history.h"
 #include "tailrace/autoscaler/state_store.h"
@@ -19,7 +20,6 @@ namespace tailrace::autoscaler {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::ScratchFolder;
 
 std::unique_ptr<Database> open(const std::string& path) {
   auto opened = Database::open(path);
@@ -45,7 +45,7 @@ OpenOrder order(const std::string& id, std::int64_t current, std::int64_t desire
 }
 
 TEST(Journal, AnOrderStaysOpenUntilItIsClosed) {
-  ScratchFolder folder;
+  TempFolder folder;
   const std::vector<OpenOrder> orders = {order("a", 2, 4), order("b", 3, 1)};
   {
     auto database = open(folder.file("db"));
@@ -76,7 +76,7 @@ TEST(Journal, AnOrderStaysOpenUntilItIsClosed) {
 }
 
 TEST(Database, OneAutoscalerWritesAndOthersMayRead) {
-  ScratchFolder folder;
+  TempFolder folder;
   auto first = open(folder.file("db"));
   const auto second = Database::open(folder.file("db"));
   ASSERT_FALSE(second);
@@ -90,7 +90,7 @@ TEST(Database, OneAutoscalerWritesAndOthersMayRead) {
 }
 
 TEST(Database, AFileThatGoesOrIsReplacedWhileInUseIsAnError) {
-  ScratchFolder folder;
+  TempFolder folder;
   const std::string path = folder.file("db");
   const auto database = open(path);
   ASSERT_TRUE(database);
@@ -108,7 +108,7 @@ TEST(Database, AFileThatGoesOrIsReplacedWhileInUseIsAnError) {
 }
 
 TEST(Database, ADamagedFileIsMovedAsideAndSaidSo) {
-  ScratchFolder folder;
+  TempFolder folder;
   {
     std::ofstream(folder.file("db")) << std::string(9000, 'x');
   }
@@ -121,7 +121,7 @@ TEST(Database, ADamagedFileIsMovedAsideAndSaidSo) {
 }
 
 TEST(Database, DamageInTheMiddleIsFoundWhenItIsOpened) {
-  ScratchFolder folder;
+  TempFolder folder;
   {
     auto database = open(folder.file("db"));
     History history(*database);
@@ -140,7 +140,7 @@ TEST(Database, DamageInTheMiddleIsFoundWhenItIsOpened) {
 }
 
 TEST(Database, AFileOfANewerProgramOrAnotherOneIsLeftAlone) {
-  ScratchFolder folder;
+  TempFolder folder;
   open(folder.file("db")).reset();
   const auto change = [](const std::string& path, const char* sql) {
     sqlite3* raw = nullptr;
@@ -162,7 +162,7 @@ TEST(Database, AFileOfANewerProgramOrAnotherOneIsLeftAlone) {
 }
 
 TEST(Database, AFullDiskIsAnErrorAndWhatWasThereStays) {
-  ScratchFolder folder;
+  TempFolder folder;
   auto database = open(folder.file("db"));
   Journal journal(*database);
   const std::vector<OpenOrder> first = {order("a", 2, 4)};
@@ -194,7 +194,7 @@ TEST(History, ForgetsWhatIsOldAndFindsWhatWasAtATime) {
 }
 
 TEST(StateStore, KeepsTheLatestDocumentInTheFile) {
-  ScratchFolder folder;
+  TempFolder folder;
   {
     auto database = open(folder.file("db"));
     auto store = database_state_store(*database);
@@ -217,7 +217,7 @@ std::string contents(const std::string& path) {
 }
 
 TEST(DecisionLog, GrowsToItsBoundAndIsPutAside) {
-  ScratchFolder folder;
+  TempFolder folder;
   const std::string path = folder.file("log");
   auto log = DecisionLog::open(path, 100, 2);
   ASSERT_TRUE(log);
@@ -235,7 +235,7 @@ TEST(DecisionLog, GrowsToItsBoundAndIsPutAside) {
 }
 
 TEST(DecisionLog, ALineThatACrashCutShortIsRemoved) {
-  ScratchFolder folder;
+  TempFolder folder;
   const std::string path = folder.file("log");
   {
     std::ofstream(path) << "{\"id\":\"1\"}\n{\"id\":\"2\"";

@@ -52,9 +52,7 @@ TEST(ProcessActuator, FillsTheCommandInAndMarksTheProcess) {
 
 TEST(ProcessActuator, LeavesTheGatewayFinishesItsAnswersAndThenEnds) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   world.gateway.backends.at("small-1").running = 3;
   world.gateway.backends.at("small-0").running = 1;
   world.run_for(seconds(3));
@@ -75,9 +73,7 @@ TEST(ProcessActuator, LeavesTheGatewayFinishesItsAnswersAndThenEnds) {
 TEST(ProcessActuator, CutsAnswersThatOutlastTheDrainLimit) {
   ProcessWorld world;
   world.config.variants[0].drain_limit = seconds(20);
-  world.start();
-  world.decide("small", 1);
-  world.run_for(seconds(6));
+  world.start_with(1);
   world.gateway.backends.at("small-0").running = 1;
   world.decide("small", 0);
   world.run_for(seconds(19));
@@ -89,9 +85,7 @@ TEST(ProcessActuator, CutsAnswersThatOutlastTheDrainLimit) {
 TEST(ProcessActuator, KillsWhatDoesNotHeedTerminate) {
   ProcessWorld world;
   world.machine.heeds_terminate = false;
-  world.start();
-  world.decide("small", 1);
-  world.run_for(seconds(6));
+  world.start_with(1);
   world.decide("small", 0);
   world.run_for(seconds(10));
   EXPECT_EQ(world.count(ReplicaState::kStopping), 1);
@@ -103,9 +97,7 @@ TEST(ProcessActuator, KillsWhatDoesNotHeedTerminate) {
 
 TEST(ProcessActuator, WhatHasOnlyBegunToLeaveIsKeptWhenItIsWantedAgain) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   world.gateway.backends.at("small-1").running = 1;
   world.gateway.backends.at("small-0").running = 1;
   world.run_for(seconds(3));
@@ -122,9 +114,7 @@ TEST(ProcessActuator, WhatHasOnlyBegunToLeaveIsKeptWhenItIsWantedAgain) {
 
 TEST(ProcessActuator, AnAutoscalerThatWasKilledFindsItsReplicasAgain) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 3);
-  world.run_for(seconds(6));
+  world.start_with(3);
   world.kill();
   world.run_for(seconds(60));
   world.start();
@@ -166,7 +156,7 @@ class DyingMachine final : public ProcessRunner {
 TEST(ProcessActuator, AReplicaWhoseStartWasNeverWrittenDownIsFoundByItsEnvironment) {
   ProcessWorld world;
   DyingMachine machine(world.machine);
-  machine.registry = world.folder.path() + "/replicas.json";
+  machine.registry = world.folder.file("replicas.json");
   auto made =
       ProcessActuator::make(world.loop, world.network, world.calendar, machine, world.config);
   ASSERT_TRUE(made.has_value());
@@ -187,9 +177,7 @@ TEST(ProcessActuator, AReplicaWhoseStartWasNeverWrittenDownIsFoundByItsEnvironme
 
 TEST(ProcessActuator, WhatEndedWhileNobodyLookedIsReplaced) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   world.kill();
   world.machine.end(100, "signal 11");
   world.run_for(seconds(10));
@@ -202,9 +190,7 @@ TEST(ProcessActuator, WhatEndedWhileNobodyLookedIsReplaced) {
 
 TEST(ProcessActuator, DrainingGoesOnAfterAKill) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 1);
-  world.run_for(seconds(6));
+  world.start_with(1);
   world.gateway.backends.at("small-0").running = 1;
   world.decide("small", 0);
   world.run_for(seconds(3));
@@ -220,9 +206,7 @@ TEST(ProcessActuator, DrainingGoesOnAfterAKill) {
 
 TEST(ProcessActuator, AReplicaThatDiesIsReplacedAndKeepsItsPlaceAtTheGateway) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 1);
-  world.run_for(seconds(6));
+  world.start_with(1);
   world.machine.end(100, "signal 9 (Killed)");
   world.run_for(milliseconds(600));
   ASSERT_EQ(world.count(ReplicaState::kFailed), 1);
@@ -240,7 +224,7 @@ TEST(ProcessActuator, ACommandThatKeepsEndingIsTriedEverMoreRarelyAndSaysWhy) {
   world.machine.lives_for = seconds(1);
   world.start();
   world.decide("small", 1);
-  std::ofstream(world.folder.path() + "/logs/small-0.log") << "starting\nCUDA error: no device\n\n";
+  std::ofstream(world.folder.file("logs/small-0.log")) << "starting\nCUDA error: no device\n\n";
   world.run_for(seconds(30));
   const auto first = world.machine.programs.size();
   EXPECT_LE(first, 6u);
@@ -286,9 +270,7 @@ TEST(ProcessActuator, OneThatNeverBecomesWellIsEndedAndTriedAgain) {
 
 TEST(ProcessActuator, AGatewayThatRestartsIsToldAgain) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   world.gateway.stop();
   world.run_for(seconds(10));
   EXPECT_THAT(world.actuator->gateway_problem(), HasSubstr("10.0.0.2:9090"));
@@ -302,9 +284,7 @@ TEST(ProcessActuator, AGatewayThatRestartsIsToldAgain) {
 TEST(ProcessActuator, AGatewayThatIsAwayIsToldOfTheEndLater) {
   ProcessWorld world;
   world.config.variants[0].drain_limit = seconds(10);
-  world.start();
-  world.decide("small", 1);
-  world.run_for(seconds(6));
+  world.start_with(1);
   const auto backends = world.gateway.backends;
   world.gateway.stop();
   world.decide("small", 0);
@@ -321,9 +301,7 @@ TEST(ProcessActuator, AGatewayThatIsAwayIsToldOfTheEndLater) {
 TEST(ProcessActuator, ForeignBackendsAreLeftAlone) {
   ProcessWorld world;
   world.gateway.backends["gpu0"] = {"http://10.0.0.9:8000", "", 0, false};
-  world.start();
-  world.decide("small", 1);
-  world.run_for(seconds(6));
+  world.start_with(1);
   world.decide("small", 0);
   world.run_for(seconds(10));
   EXPECT_EQ(world.gateway.backends.size(), 1u);
@@ -332,9 +310,7 @@ TEST(ProcessActuator, ForeignBackendsAreLeftAlone) {
 
 TEST(ProcessActuator, AnUninformedDecisionChangesNothing) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   world.decide("small", 0, false);
   world.run_for(seconds(10));
   EXPECT_EQ(world.count(ReplicaState::kReady), 2);
@@ -343,17 +319,11 @@ TEST(ProcessActuator, AnUninformedDecisionChangesNothing) {
 
 TEST(ProcessActuator, AMinimumThatWasRaisedHoldsWithoutMetricsToo) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 1);
-  world.run_for(seconds(6));
-  Order order;
-  order.id = "2-small";
-  order.decision.key = {"local", "m"};
-  order.decision.variant = "small";
+  world.start_with(1);
+  Order order = ProcessWorld::order_for("small");
   order.decision.current = order.decision.desired = 1;
-  order.decision.informed = false;
   order.decision.apply("min", "1 raised to the minimum 3", 3);
-  world.actuator->apply({order}, [](const std::vector<Outcome>&) {});
+  world.carry_out(order);
   world.run_for(seconds(6));
   EXPECT_EQ(world.count(ReplicaState::kReady), 3);
   EXPECT_EQ(world.actuator->target("small"), 3);
@@ -362,14 +332,9 @@ TEST(ProcessActuator, AMinimumThatWasRaisedHoldsWithoutMetricsToo) {
 TEST(ProcessActuator, AFirstRequestStartsAProcessFromNone) {
   ProcessWorld world;
   world.start();
-  Order order;
-  order.id = "1-small";
-  order.decision.key = {"local", "m"};
-  order.decision.variant = "small";
-  order.decision.informed = false;
+  Order order = ProcessWorld::order_for("small");
   order.decision.apply("scale to zero", "a request waits", 1);
-  Outcome outcome;
-  world.actuator->apply({order}, [&](const std::vector<Outcome>& all) { outcome = all.at(0); });
+  const auto outcome = world.carry_out(order);
   world.run_for(seconds(6));
   EXPECT_TRUE(outcome.done) << outcome.message;
   EXPECT_EQ(world.actuator->target("small"), 1);
@@ -379,14 +344,9 @@ TEST(ProcessActuator, AFirstRequestStartsAProcessFromNone) {
 TEST(ProcessActuator, ADecisionThatIsNotTheTargetIsNotDone) {
   ProcessWorld world;
   world.start();
-  Order order;
-  order.id = "1-small";
-  order.decision.key = {"local", "m"};
-  order.decision.variant = "small";
+  Order order = ProcessWorld::order_for("small");
   order.decision.current = order.decision.desired = 1;  // a hold, of a process that is leaving
-  order.decision.informed = false;
-  Outcome outcome;
-  world.actuator->apply({order}, [&](const std::vector<Outcome>& all) { outcome = all.at(0); });
+  const auto outcome = world.carry_out(order);
   world.run_for(seconds(1));
   EXPECT_FALSE(outcome.done);
   EXPECT_THAT(outcome.message, HasSubstr("0 wanted"));
@@ -426,9 +386,7 @@ TEST(ProcessActuator, AWrongNumberDoesNotFellTheMachine) {
 
 TEST(ProcessActuator, ReplicasOfAVariantThatLeftTheConfigurationAreDrained) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   world.kill();
   world.config.variants[0].name = "other";
   world.start();
@@ -449,7 +407,7 @@ TEST(ProcessActuator, TwoAutoscalersDoNotWorkInOneFolder) {
 
 TEST(ProcessActuator, ADamagedRegistryIsRefusedRatherThanForgotten) {
   ProcessWorld world;
-  std::ofstream(world.folder.path() + "/replicas.json") << R"({"version":1,"replicas":[3]})";
+  std::ofstream(world.folder.file("replicas.json")) << R"({"version":1,"replicas":[3]})";
   auto made =
       ProcessActuator::make(world.loop, world.network, world.calendar, world.machine, world.config);
   ASSERT_FALSE(made.has_value());
@@ -459,9 +417,7 @@ TEST(ProcessActuator, ADamagedRegistryIsRefusedRatherThanForgotten) {
 
 TEST(ProcessActuator, StopsEverythingWhereThatIsWantedAndRemembersHowManyThereWere) {
   ProcessWorld world;
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   bool stopped = false;
   world.actuator->stop_all([&] { stopped = true; });
   world.run_for(seconds(10));
@@ -477,9 +433,7 @@ TEST(ProcessActuator, StopsEverythingWhereThatIsWantedAndRemembersHowManyThereWe
 TEST(ProcessActuator, WithoutAGatewayReplicasComeAndGoAllTheSame) {
   ProcessWorld world;
   world.config.gateway.reset();
-  world.start();
-  world.decide("small", 1);
-  world.run_for(seconds(6));
+  world.start_with(1);
   EXPECT_EQ(world.count(ReplicaState::kReady), 1);
   world.decide("small", 0);
   world.run_for(seconds(2));
@@ -492,9 +446,7 @@ TEST(ProcessActuator, APortThatTheGatewayStillKnowsIsNotGivenToAnother) {
   world.config.port_last = 18002;
   world.config.replicas_max = 3;
   world.machine.lives_for = seconds(0);
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   world.machine.start_up = minutes(60);
   world.machine.end(100, "exit status 1");
   world.run_for(seconds(4));
@@ -514,9 +466,7 @@ TEST(ProcessActuator, WaitsForThePortsOfThoseThatLeave) {
   world.config.variants[0].port_first = 19000;
   world.config.variants[0].port_last = 19001;
   world.machine.heeds_terminate = false;
-  world.start();
-  world.decide("small", 2);
-  world.run_for(seconds(6));
+  world.start_with(2);
   world.decide("small", 0);
   world.run_for(seconds(8));
   ASSERT_EQ(world.count(ReplicaState::kStopping), 2);

@@ -32,9 +32,9 @@ bool comes_true(const Condition& condition) {
 }
 
 struct RealMachine : ::testing::Test {
-  testing::TempFolder folder;
+  TempFolder folder;
   std::unique_ptr<ProcessRunner> runner = make_process_runner();
-  std::string log = folder.path() + "/log";
+  std::string log = folder.file("log");
 
   ProcessSpec shell(const std::string& script) const {
     ProcessSpec spec;
@@ -87,13 +87,13 @@ TEST_F(RealMachine, WhatIsLeftOfAGroupEndsWithItsLeader) {
 
 TEST_F(RealMachine, ANewRunnerFindsWhatAnOldOneStartedAndKnowsWhenItEnds) {
   auto spec = shell("exec sleep 1000");
-  spec.environment = {{"TAILRACE_REPLICA", folder.path() + "/a"}};
+  spec.environment = {{"TAILRACE_REPLICA", folder.file("a")}};
   const auto id = runner->start(spec);
   ASSERT_TRUE(id.has_value());
   const auto later = make_process_runner();
   ASSERT_TRUE(comes_true(
-      [&] { return later->find("TAILRACE_REPLICA", folder.path() + "/a") == std::optional(*id); }));
-  EXPECT_FALSE(later->find("TAILRACE_REPLICA", folder.path() + "/b").has_value());
+      [&] { return later->find("TAILRACE_REPLICA", folder.file("a")) == std::optional(*id); }));
+  EXPECT_FALSE(later->find("TAILRACE_REPLICA", folder.file("b")).has_value());
   EXPECT_TRUE(later->look(*id).alive);
   auto other = *id;
   other.started += 1;
@@ -103,7 +103,7 @@ TEST_F(RealMachine, ANewRunnerFindsWhatAnOldOneStartedAndKnowsWhenItEnds) {
   later->signal(*id, SIGKILL);
   EXPECT_TRUE(comes_true([&] { return !later->look(*id).alive; }));
   end_of(*id);
-  EXPECT_FALSE(later->find("TAILRACE_REPLICA", folder.path() + "/a").has_value());
+  EXPECT_FALSE(later->find("TAILRACE_REPLICA", folder.file("a")).has_value());
 }
 
 TEST_F(RealMachine, AProgramThatIsNotThereIsNamed) {

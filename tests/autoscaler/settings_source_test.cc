@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "kubernetes/support/object_api.h"
+#include "support/temp_folder.h"
 
 namespace tailrace::autoscaler {
 namespace {
@@ -26,36 +25,21 @@ const capacity::ModelKey kLlama{"prod", "llama"}, kMistral{"prod", "mistral"};
 constexpr const char* kLlamaEntry =
     "model_id: llama\nnamespace: prod\ntargetTTFT: 500\ntargetITL: 50\n";
 
-class Folder {
+class MountedFolder : public TempFolder {
  public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "settingsXXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  static void write(const fs::path& file, const std::string& text) {
-    std::ofstream(file, std::ios::binary) << text;
-  }
   /// A ConfigMap's new version, as the kubelet puts it there.
   void mount(const std::map<std::string, std::string>& data) {
     const std::string version = fmt::format("..2026_11_30_{}", ++versions_);
-    fs::create_directory(path / version);
-    for (const auto& [name, text] : data) write(path / version / name, text);
-    fs::create_symlink(version, path / "..data_tmp");
-    fs::rename(path / "..data_tmp", path / "..data");
+    fs::create_directory(path() / version);
+    for (const auto& [name, text] : data) write(version + "/" + name, text);
+    fs::create_symlink(version, path() / "..data_tmp");
+    fs::rename(path() / "..data_tmp", path() / "..data");
     for (const auto& [name, text] : data) {
-      if (!fs::is_symlink(path / name)) fs::create_symlink(fs::path("..data") / name, path / name);
+      if (fs::is_symlink(path() / name)) continue;
+      fs::create_symlink(fs::path("..data") / name, path() / name);
     }
-    if (versions_ > 1) fs::remove_all(path / fmt::format("..2026_11_30_{}", versions_ - 1));
+    if (versions_ > 1) fs::remove_all(path() / fmt::format("..2026_11_30_{}", versions_ - 1));
   }
-
-  fs::path path;
 
  private:
   int versions_ = 0;
@@ -63,8 +47,8 @@ class Folder {
 
 class MountedTest : public ::testing::Test {
  protected:
-  MountedTest() : source(mounted_settings(folder.path.string())) {}
-  Folder folder;
+  MountedTest() : source(mounted_settings(folder.path().string())) {}
+  MountedFolder folder;
   std::unique_ptr<SettingsSource> source;
 };
 
@@ -113,7 +97,7 @@ TEST_F(MountedTest, SpecSection1_DeletingTheDefaultKeyDeactivates) {
 TEST_F(MountedTest, SpecSection1_DeletingTheMapDeactivates) {
   folder.mount({{"default", ""}});
   EXPECT_TRUE(source->read().config.active());
-  fs::remove_all(folder.path);
+  fs::remove_all(folder.path());
   const auto& settings = source->read();
   EXPECT_TRUE(settings.changed);
   EXPECT_FALSE(settings.config.active());
@@ -200,8 +184,8 @@ TEST_F(MountedTest, SpecSection3_1_ExplicitTargetsInDefaultCountForEveryModel) {
 }
 
 TEST_F(MountedTest, AFolderThatIsNotMountedByKubernetesWillDo) {
-  Folder::write(folder.path / "default", "sloMultiplier: 5\n");
-  Folder::write(folder.path / ".hidden", "{");
+  folder.write("default", "sloMultiplier: 5\n");
+  folder.write(".hidden", "{");
   const auto& settings = source->read();
   EXPECT_EQ(settings.config.settings_of(kLlama)->slo_multiplier, 5);
   EXPECT_THAT(settings.problems, IsEmpty());
@@ -219,33 +203,32 @@ TEST_F(MountedTest, AMapOfAnotherControllerChangesNothingAndIsNamed) {
 }
 
 TEST(MountedFile, AManifestAndAPlainFileAreReadAndABrokenOneChangesNothing) {
-  const Folder folder;
-  const auto file = folder.path / "settings.yaml";
-  const auto source = mounted_settings(file.string());
+  const TempFolder folder;
+  const auto source = mounted_settings(folder.file("settings.yaml"));
   EXPECT_THAT(source->read().condition, HasSubstr("does not exist"));
-  Folder::write(file, "default:\n  targetTTFT: 800\n  targetITL: 80\n");
+  folder.write("settings.yaml", "default:\n  targetTTFT: 800\n  targetITL: 80\n");
   EXPECT_EQ(ttft(source->read()), 800);
-  Folder::write(file, "default:\n  targetTTFT: [");
+  folder.write("settings.yaml", "default:\n  targetTTFT: [");
   EXPECT_EQ(ttft(source->read()), 800);
   EXPECT_THAT(source->read().condition, HasSubstr("stays in force"));
   EXPECT_FALSE(source->read().changed);
-  Folder::write(file,
-                "kind: ConfigMap\ndata:\n  default: |\n    targetTTFT: 900\n    targetITL: 90\n");
+  folder.write("settings.yaml",
+               "kind: ConfigMap\ndata:\n  default: |\n    targetTTFT: 900\n    targetITL: 90\n");
   EXPECT_EQ(ttft(source->read()), 900);
   EXPECT_THAT(source->read().condition, IsEmpty());
-  Folder::write(file, "default:\n  targetTTFT: 900\n  targetITL: 90\nllama:\n  model_id: llama\n");
+  folder.write("settings.yaml",
+               "default:\n  targetTTFT: 900\n  targetITL: 90\nllama:\n  model_id: llama\n");
   const auto& settings = source->read();
   ASSERT_THAT(settings.problems, SizeIs(1));
   EXPECT_THAT(settings.problems[0].message, HasSubstr("settings.yaml:5"));
 }
 
 TEST(MountedFile, OneThatCannotBeReadChangesNothing) {
-  const Folder folder;
-  const auto file = folder.path / "settings.yaml";
-  Folder::write(file, "default:\n  targetTTFT: 800\n  targetITL: 80\n");
-  const auto source = mounted_settings(file.string());
+  const TempFolder folder;
+  folder.write("settings.yaml", "default:\n  targetTTFT: 800\n  targetITL: 80\n");
+  const auto source = mounted_settings(folder.file("settings.yaml"));
   (void)source->read();
-  Folder::write(file, std::string(3U << 20, '#'));
+  folder.write("settings.yaml", std::string(3U << 20, '#'));
   const auto& settings = source->read();
   EXPECT_EQ(ttft(settings), 800);
   EXPECT_THAT(settings.condition, HasSubstr("larger than the limit"));

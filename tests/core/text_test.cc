@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "support/temp_folder.h"
 #include "tailrace/core/write_target.h"
 
 namespace tailrace::core {
@@ -28,8 +29,8 @@ TEST(Text, QuotesSoThatALogLineStaysOneLine) {
 }
 
 TEST(Text, WritesIntoWhatIsNoFileAndThroughLinks) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_links";
-  std::filesystem::create_directories(folder);
+  const TempFolder temporary;
+  const auto& folder = temporary.path();
   // A link to a device stands for the device: were it replaced, /dev/stdout could be too.
   std::filesystem::create_symlink("/dev/null", folder / "device");
   EXPECT_TRUE(write_file_atomically(folder / "device", "x"));
@@ -39,12 +40,11 @@ TEST(Text, WritesIntoWhatIsNoFileAndThroughLinks) {
   EXPECT_TRUE(write_file_atomically(folder / "link", "two"));
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(read_file(folder / "real", 10).value(), "two");
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Text, WritesThroughALinkWhoseTargetIsStillMissing) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_dangling";
-  std::filesystem::remove_all(folder);
+  const TempFolder temporary;
+  const auto& folder = temporary.path();
   std::filesystem::create_directories(folder / "there");
   std::filesystem::create_symlink("there/file", folder / "link");
   EXPECT_TRUE(write_file_atomically(folder / "link", "new"));
@@ -52,13 +52,11 @@ TEST(Text, WritesThroughALinkWhoseTargetIsStillMissing) {
   EXPECT_EQ(read_file(folder / "there" / "file", 10).value(), "new");
   std::filesystem::create_symlink("circle", folder / "circle");
   EXPECT_FALSE(write_file_atomically(folder / "circle", "x"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Text, GoesOnWhereOneOfOurDescriptorsStands) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_descriptor";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  const TempFolder temporary;
+  const auto& folder = temporary.path();
   std::FILE* const ours = std::fopen((folder / "ours").c_str(), "w");
   ASSERT_NE(ours, nullptr);
   std::fputs("before, ", ours);
@@ -70,13 +68,11 @@ TEST(Text, GoesOnWhereOneOfOurDescriptorsStands) {
   std::fclose(ours);
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(read_file(folder / "ours", 100).value(), "before, between, after");
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Text, ARegularFileIsReadAndAPipeIsRefusedInsteadOfWaitedFor) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_regular";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  const TempFolder temporary;
+  const auto& folder = temporary.path();
   ASSERT_TRUE(write_file_atomically(folder / "file", "here"));
   EXPECT_EQ(read_regular_file(folder / "file", 10).value(), "here");
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
@@ -84,12 +80,11 @@ TEST(Text, ARegularFileIsReadAndAPipeIsRefusedInsteadOfWaitedFor) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   EXPECT_FALSE(read_regular_file(folder, 10));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Text, KnowsOneFileUnderTwoNames) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test_same";
-  std::filesystem::remove_all(folder);
+  const TempFolder temporary;
+  const auto& folder = temporary.path();
   std::filesystem::create_directories(folder / "below");
   const std::string here = folder / "file";
   EXPECT_TRUE(same_file(here, folder / "below" / ".." / "file")) << "before it exists";
@@ -100,7 +95,6 @@ TEST(Text, KnowsOneFileUnderTwoNames) {
   EXPECT_FALSE(same_file(here, folder / "third"));
   EXPECT_TRUE(same_file("no-such-file", "./no-such-file"));
   EXPECT_FALSE(same_file("/dev/null", "/dev/null")) << "nothing to lose";
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Text, CutsBetweenCharacters) {
@@ -119,8 +113,8 @@ TEST(Text, ReplacesWhatIsNoUtf8) {
 }
 
 TEST(Text, ReplacesAFileAsAWhole) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "tailrace_text_test";
-  std::filesystem::create_directories(folder);
+  const TempFolder temporary;
+  const auto& folder = temporary.path();
   const std::string path = folder / "file";
   ASSERT_TRUE(write_file_atomically(path, "one"));
   ASSERT_TRUE(write_file_atomically(path, "two"));
@@ -132,7 +126,6 @@ TEST(Text, ReplacesAFileAsAWhole) {
   EXPECT_FALSE(write_file_atomically("/nonexistent/folder/file", "x"));
   EXPECT_FALSE(write_file_atomically(folder, "x")) << "a folder is no file";
   EXPECT_EQ(read_file(folder, 10).error().code, ErrorCode::kInvalidArgument);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

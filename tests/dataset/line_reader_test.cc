@@ -1,11 +1,9 @@
 #include "tailrace/dataset/line_reader.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "dataset/support/packed.h"
+#include "support/temp_folder.h"
 
 namespace tailrace::dataset {
 namespace {
@@ -149,12 +147,10 @@ TEST(LineReader, AMissingFileAndAFolderAreErrorsWithTheirName) {
 }
 
 TEST(LineReader, AFileIsToldByItsBytesAndNotByItsName) {
-  const std::string path = testing::TempDir() + "line_reader_test_" + std::to_string(::getpid());
-  std::ofstream(path, std::ios::binary) << test::pack(Packing::kXz, "a\nb\n");
-  auto reader = LineReader::open(path);
+  const TempFile file(test::pack(Packing::kXz, "a\nb\n"));
+  auto reader = LineReader::open(file.path());
   ASSERT_TRUE(reader.has_value());
   EXPECT_EQ(*read_all(std::move(*reader)), (std::vector<std::string>{"a", "b"}));
-  ::unlink(path.c_str());
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +10,7 @@
 
 #include "dataset/date_time.h"
 #include "dataset/support/packed.h"
+#include "support/temp_folder.h"
 
 namespace tailrace::dataset {
 namespace {
@@ -301,8 +301,8 @@ TEST(Trace, ReadingALongOneFiveTimesTakesNoMoreMemory) {
   GTEST_SKIP() << "sanitizers keep freed memory";
 #endif
 #endif
-  const fs::path path =
-      fs::temp_directory_path() / ("tailrace_long_trace_" + std::to_string(::getpid()));
+  const TempFolder folder;
+  const std::string path = folder.file("long_trace");
   {
     std::ofstream out(path);
     for (int i = 0; i < 100'000; ++i) {
@@ -312,13 +312,10 @@ TEST(Trace, ReadingALongOneFiveTimesTakesNoMoreMemory) {
     }
   }
   const auto before = peak_bytes(true);
-  if (!before) {
-    fs::remove(path);
-    GTEST_SKIP() << "no /proc to read the memory from";
-  }
+  if (!before) GTEST_SKIP() << "no /proc to read the memory from";
   std::size_t rows = 0;
   for (int pass = 0; pass < 5; ++pass) {
-    auto reader = TraceReader::open(path.string());
+    auto reader = TraceReader::open(path);
     ASSERT_TRUE(reader.has_value());
     TraceRow row;
     while (*reader->next(row)) ++rows;
@@ -326,7 +323,6 @@ TEST(Trace, ReadingALongOneFiveTimesTakesNoMoreMemory) {
   const std::size_t after = *peak_bytes(false);
   EXPECT_EQ(rows, 500'000u);
   EXPECT_LT(after - *before, std::size_t{3} << 20) << fs::file_size(path) << " bytes of trace";
-  fs::remove(path);
 }
 
 std::optional<std::string> shared_file(const std::string& name) {

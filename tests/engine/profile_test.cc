@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 #include "tailrace/engine/presets.h"
 
@@ -133,7 +134,8 @@ TEST(Profile, NamesFileLineKeyValueAndRemedyOfTheFirstFault) {
 
 TEST(Profile, IsFoundByThePresetsNameOrInAFile) {
   EXPECT_EQ(find_profile("a100-8b")->config, find_preset("a100-8b")->config);
-  const std::string path = testing::TempDir() + "tailrace_profile_test.yaml";
+  const TempFolder folder;
+  const std::string path = folder.file("profile.yaml");
   ASSERT_TRUE(core::write_file_atomically(path, "preset: a100-8b\nmax_num_seqs: 7\n"));
   EXPECT_EQ(find_profile(path)->config.max_num_seqs, 7);
   ASSERT_TRUE(core::write_file_atomically(path, "max_num_seqs: x\n"));

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
+#include "support/temp_folder.h"
 #include "tailrace/core/rng.h"
 #include "tailrace/core/text.h"
 #include "tailrace/evaluate/fit_document.h"
@@ -92,10 +92,9 @@ TEST(FitRun, HandsPromptsOverInTheOrderOfTheInput) {
 }
 
 TEST(FitRun, ReadsNoPromptAheadWhileEnoughLengthsAreUnderWay) {
-  const std::string folder = testing::TempDir();
-  const std::string one = folder + "tailrace_fit_run_one.jsonl";
-  const std::string two = folder + "tailrace_fit_run_two.jsonl";
-  std::filesystem::remove(two);
+  const TempFolder folder;
+  const std::string one = folder.file("one.jsonl");
+  const std::string two = folder.file("two.jsonl");
   ASSERT_TRUE(core::write_file_atomically(one, recording(1, 20)));
   // Each file is opened when its turn comes: were it read ahead, the second would not be there.
   dataset::SampleReader reader({one, two});
@@ -109,8 +108,6 @@ TEST(FitRun, ReadsNoPromptAheadWhileEnoughLengthsAreUnderWay) {
   });
   EXPECT_TRUE(done.has_value()) << done.error().message;
   EXPECT_EQ(prompts, 2);
-  std::filesystem::remove(one);
-  std::filesystem::remove(two);
 }
 
 TEST(FitRun, PromptsBeforeABadRecordAreHandedOverAndThenTheErrorIsNamed) {

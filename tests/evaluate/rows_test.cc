@@ -5,9 +5,9 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
+#include "support/temp_folder.h"
 #include "tailrace/predict/prompt.h"
 
 namespace tailrace::evaluate {
@@ -20,15 +20,8 @@ using ::testing::HasSubstr;
 /// A folder of its own for each test, gone afterwards.
 class Rows : public ::testing::Test {
  protected:
-  Rows() {
-    std::string name = (fs::temp_directory_path() / "rows-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~Rows() override { fs::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
+    return folder_.write(name, text);
   }
   Result<RowSet> read(const std::string& text) { return read_rows(write("a.jsonl", text), {}); }
   std::string error_of(const std::string& text) {
@@ -36,7 +29,7 @@ class Rows : public ::testing::Test {
     return set ? "no error" : set.error().message;
   }
 
-  fs::path folder_;
+  TempFolder folder_;
 };
 
 TEST_F(Rows, ReadsAPromptAndItsAnswer) {
@@ -162,7 +155,7 @@ TEST_F(Rows, JoinsAFolderOfPromptsAndSamplingReports) {
         "{\"model\": \"x\", \"params\": {\"max_new_tokens\": 128, \"temperature\": 0.7, "
         "\"do_sample\": "
         "false}, \"out_tokens\": {\"7\": [60]}}\n");
-  const auto set = read_rows(folder_.string(), {});
+  const auto set = read_rows(folder_.path().string(), {});
   ASSERT_TRUE(set) << set.error().message;
   ASSERT_EQ(set->rows.size(), 3) << "the prompt 8 is not there";
   EXPECT_EQ(set->rows[0].features.prompt_head, "hello");
@@ -177,7 +170,7 @@ TEST_F(Rows, JoinsAFolderOfRubricsAndSamples) {
   write("samples.jsonl",
         "{\"model\": \"x\", \"task\": \"t\", \"prompt_id\": \"run:3\", \"temperature\": 0.0, "
         "\"tokens\": [5, 6]}\n");
-  const auto set = read_rows(folder_.string(), {});
+  const auto set = read_rows(folder_.path().string(), {});
   ASSERT_TRUE(set) << set.error().message;
   ASSERT_EQ(set->rows.size(), 2);
   EXPECT_EQ(set->rows[0].features.prompt_head, "hello");
@@ -187,7 +180,7 @@ TEST_F(Rows, JoinsAFolderOfRubricsAndSamples) {
 TEST_F(Rows, ReadsTablesOfLengthsWithoutText) {
   write("a.csv", "split,alpaca_id,L_reference,L_t0.0,L_t0.7\ntrain,5,160,115,512\n");
   write("b.csv", "id,prompt_tokens,f_short,x,y\n2,34,0,636,\n3,10,0,20,30\n");
-  const auto set = read_rows(folder_.string(), {});
+  const auto set = read_rows(folder_.path().string(), {});
   ASSERT_TRUE(set) << set.error().message;
   ASSERT_EQ(set->rows.size(), 5);
   EXPECT_EQ(set->rows[1].features.temperature, 0.7);
@@ -212,11 +205,9 @@ TEST_F(Rows, ErrorsNameFileLineFieldAndRemedy) {
   EXPECT_THAT(error_of("{\"prompt\": \"a\", \"out\": {\"x\": \"y\"}}\n"), HasSubstr("out.x"));
   EXPECT_THAT(error_of("[1]\n"), HasSubstr("line 1"));
   EXPECT_THAT(error_of(""), HasSubstr("holds no rows"));
-  EXPECT_THAT(read_rows((folder_ / "gone").string(), {}).error().message,
-              HasSubstr("no such file"));
+  EXPECT_THAT(read_rows(folder_.file("gone"), {}).error().message, HasSubstr("no such file"));
   write("c.csv", "a,b\n1,2\n");
-  EXPECT_THAT(read_rows((folder_ / "c.csv").string(), {}).error().message,
-              HasSubstr("no known table"));
+  EXPECT_THAT(read_rows(folder_.file("c.csv"), {}).error().message, HasSubstr("no known table"));
 }
 
 TEST_F(Rows, AShuffleIsAPermutationSetByItsSeed) {

@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
 
 #include "gateway/config_schema.h"
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::gateway {
@@ -49,21 +48,6 @@ std::string errors(std::string_view text, const Environment& env = no_environmen
 std::string with(std::string_view more) {
   return std::string(kSmallest) + std::string(more);
 }
-
-/// A file with these bytes that lives as long as the object.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(std::string_view bytes) {
-    const int fd = ::mkstemp(path_.data());
-    EXPECT_EQ(::write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-    ::close(fd);
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = testing::TempDir() + "tailrace-config-XXXXXX";
-};
 
 TEST(Config, TheSmallestFileGetsDefaults) {
   const Config config = good(kSmallest);
@@ -269,7 +253,7 @@ TEST(Config, AMisspeltOverrideIsNamed) {
 }
 
 TEST(Config, SecretsComeFromTheEnvironmentOrAFileAndNotFromTheConfiguration) {
-  const TemporaryFile file("sk-from-file\n");
+  const TempFile file("sk-from-file\n");
   auto config = parse_config(
       "backends:\n- {name: a, url: 'http://h', models: [m], slots: 1, api_key_env: KEY}\n"
       "- {name: b, url: 'http://h', models: [m], slots: 1, api_key_file: " +
@@ -306,10 +290,10 @@ TEST(Config, AUrlWithAPasswordIsRefusedAndNotShown) {
 }
 
 TEST(Config, AFileIsLoaded) {
-  const TemporaryFile file(kSmallest);
+  const TempFile file(kSmallest);
   EXPECT_TRUE(load_config(file.path(), no_environment()));
   for (const char* file_name : {"/no/such/folder/model", "/"}) {
-    const TemporaryFile file_of_model(with("predict: {model_file: '") + file_name + "'}\n");
+    const TempFile file_of_model(with("predict: {model_file: '") + file_name + "'}\n");
     const auto unusable = load_config(file_of_model.path(), no_environment());
     ASSERT_FALSE(unusable) << file_name;
     EXPECT_THAT(unusable.error().message, HasSubstr("predict.model_file"));

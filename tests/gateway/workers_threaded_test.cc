@@ -1,11 +1,10 @@
 // The prediction thread and the body thread, against a real loop.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <string>
 
 #include "gateway/body_reader.h"
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 #include "tailrace/gateway/prediction_runner.h"
 
@@ -19,10 +18,6 @@ predict::RequestFeatures features(std::string_view prompt) {
   result.prompt_tokens = Tokens(5);
   result.cap = Tokens(1000);
   return result;
-}
-
-std::string temporary(std::string_view name) {
-  return ::testing::TempDir() + "tailrace-" + std::to_string(::getpid()) + "-" + std::string(name);
 }
 
 TEST(PredictionThread, EveryRequestGetsItsLawOnTheLoop) {
@@ -74,7 +69,8 @@ TEST(PredictionThread, ResultsAfterItsEndGoNowhere) {
 
 TEST(PredictionThread, WhatWasLearnedSurvivesARestart) {
   const auto loop = net::make_event_loop();
-  const std::string file = temporary("model");
+  const TempFolder folder;
+  const std::string file = folder.file("model");
   PredictionThreadOptions options;
   options.model_file = file;
   const auto ask = [&](PredictionRunner& runner) {
@@ -98,11 +94,11 @@ TEST(PredictionThread, WhatWasLearnedSurvivesARestart) {
   EXPECT_NE(ask(*fresh), learned);
   EXPECT_DOUBLE_EQ(ask(*again), learned);
   again.reset();
-  std::remove(file.c_str());
 }
 
 TEST(PredictionThread, ADamagedModelIsSetAsideAndNotFatal) {
-  const std::string file = temporary("damaged");
+  const TempFolder folder;
+  const std::string file = folder.file("model");
   ASSERT_TRUE(core::write_file_atomically(file, "not a model"));
   const auto loop = net::make_event_loop();
   PredictionThreadOptions options;
@@ -114,8 +110,6 @@ TEST(PredictionThread, ADamagedModelIsSetAsideAndNotFatal) {
   EXPECT_EQ(core::read_file(file + ".damaged", 100).value_or(""), "not a model");
   EXPECT_NE(core::read_file(file, 64 << 20).value_or("not a model"), "not a model")
       << "a new model is saved in its place";
-  std::remove(file.c_str());
-  std::remove((file + ".damaged").c_str());
 }
 
 TEST(BodyThread, ReadsBodiesAndReportsErrorsOnTheLoop) {

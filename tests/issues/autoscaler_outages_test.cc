@@ -95,8 +95,8 @@ class Cluster {
   };
 
   void work(const std::string& pod, double rate) {
-    const auto at = *queueing::latency(capacity::testing::true_model(),
-                                       queueing::Workload::of(rate, 512, 128));
+    const auto at =
+        *queueing::latency(capacity::testing::true_model(), queueing::Workload::of(rate, 512, 128));
     ASSERT_TRUE(at.stable) << rate;
     Work& w = work_[pod];
     const double requests = rate * kCycleSeconds;

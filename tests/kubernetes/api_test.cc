@@ -2,9 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include <fstream>
-
 #include "kubernetes/support/cluster.h"
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::kubernetes::testing {
@@ -158,18 +157,19 @@ TEST_F(ApiTest, ReportsNothingOnceDestroyedAndMayBeDestroyedByItsHandler) {
 }
 
 TEST_F(ApiTest, SendsTheTokenThatIsMountedNow) {
-  const std::string file = ::testing::TempDir() + "/tailrace-token";
+  const TempFolder folder;
+  const std::string file = folder.file("token");
   ApiAccess access = server.access();
   access.token_file = file;
   api = Api::make(loop, network, access);
   server.put(kPod, "{}");
-  std::ofstream(file) << "first\n";
+  folder.write("token", "first\n");
   ASSERT_TRUE(get(kPod));
   EXPECT_EQ(server.seen.back().authorization, "Bearer first");
-  std::ofstream(file) << "second";
+  folder.write("token", "second");
   ASSERT_TRUE(get(kPod));
   EXPECT_EQ(server.seen.back().authorization, "Bearer second");
-  std::ofstream(file) << "no\r\nX-Evil: 1";
+  folder.write("token", "no\r\nX-Evil: 1");
   ASSERT_TRUE(get(kPod));
   EXPECT_EQ(server.seen.back().authorization, "Bearer second") << "the last good one";
   std::remove(file.c_str());
@@ -257,14 +257,11 @@ TEST_F(ListTest, SaysWhyThereIsNone) {
 
 // ---- Access
 
-std::string write_temp(const std::string& name, const std::string& text) {
-  const std::string path = ::testing::TempDir() + "/" + name;
-  std::ofstream(path) << text;
-  return path;
-}
+struct Access : ::testing::Test {
+  TempFolder folder;
 
-std::string kubeconfig(const std::string& user, const std::string& cluster = "") {
-  return write_temp("kubeconfig", R"(apiVersion: v1
+  std::string kubeconfig(const std::string& user, const std::string& cluster = "") const {
+    return folder.write("kubeconfig", R"(apiVersion: v1
 kind: Config
 current-context: here
 contexts:
@@ -284,9 +281,10 @@ clusters:
 - name: u
   user:
 )" + user);
-}
+  }
+};
 
-TEST(Access, ReadsAKubeconfigsCurrentContext) {
+TEST_F(Access, ReadsAKubeconfigsCurrentContext) {
   const auto access = kubeconfig_access(
       kubeconfig("    client-certificate-data: LS0tLUE=\n    client-key-data: LS0tLUI=\n"));
   ASSERT_TRUE(access) << access.error().message;
@@ -294,13 +292,13 @@ TEST(Access, ReadsAKubeconfigsCurrentContext) {
   EXPECT_EQ(access->ns, "llm");
   EXPECT_EQ(access->client_certificate_pem, "----A");
   EXPECT_EQ(access->client_key_pem, "----B");
-  EXPECT_EQ(access->ca_file, ::testing::TempDir() + "pki/ca.crt") << "beside the kubeconfig";
+  EXPECT_EQ(access->ca_file, folder.file("pki/ca.crt")) << "beside the kubeconfig";
   EXPECT_EQ(tls_options(*access).client_key_pem, "----B");
   EXPECT_EQ(kubeconfig_access(kubeconfig("    token: abc\n"))->token, "abc");
   EXPECT_EQ(kubeconfig_access(kubeconfig("    tokenFile: /run/token\n"))->token_file, "/run/token");
 }
 
-TEST(Access, RefusesInWordsWhatItCannotUse) {
+TEST_F(Access, RefusesInWordsWhatItCannotUse) {
   const std::pair<std::string, std::string> cases[] = {
       {"    exec: {command: aws}\n", "user.exec"},
       {"    auth-provider: {name: gcp}\n", "user.auth-provider"},
@@ -317,29 +315,28 @@ TEST(Access, RefusesInWordsWhatItCannotUse) {
   const auto proxied = kubeconfig_access(kubeconfig("    token: a\n", "    proxy-url: http://p\n"));
   EXPECT_EQ(proxied.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(kubeconfig_access("/nowhere/config").error().code, ErrorCode::kNotFound);
-  EXPECT_THAT(kubeconfig_access(write_temp("empty-kubeconfig", "{}")).error().message,
+  EXPECT_THAT(kubeconfig_access(folder.write("kubeconfig", "{}")).error().message,
               HasSubstr("current-context"));
 }
 
-TEST(Access, KnowsThatItIsInNoPod) {
+TEST_F(Access, KnowsThatItIsInNoPod) {
   ::unsetenv("KUBERNETES_SERVICE_HOST");
   const auto access = in_cluster_access();
   ASSERT_FALSE(access);
   EXPECT_EQ(access.error().code, ErrorCode::kNotFound);
 }
 
-TEST(Access, FindsThePodsServiceAccount) {
-  const std::string folder = ::testing::TempDir();
-  write_temp("token", "abc");
-  write_temp("namespace", "llm\n");
+TEST_F(Access, FindsThePodsServiceAccount) {
+  folder.write("token", "abc");
+  folder.write("namespace", "llm\n");
   ::setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1);
   ::setenv("KUBERNETES_SERVICE_PORT", "443", 1);
-  const auto access = in_cluster_access(folder);
+  const auto access = in_cluster_access(folder.path().string());
   ::unsetenv("KUBERNETES_SERVICE_HOST");
   ASSERT_TRUE(access) << access.error().message;
   EXPECT_EQ(access->server.endpoint, (net::Endpoint{"fd00::1", 443, true}));
   EXPECT_EQ(access->ns, "llm");
-  EXPECT_EQ(access->token_file, folder + "/token");
+  EXPECT_EQ(access->token_file, folder.file("token"));
 }
 
 }  // namespace

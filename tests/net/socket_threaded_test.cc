@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "net/support/tls_peer.h"
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 #include "tailrace/net/http_client.h"
 #include "tailrace/net/http_server.h"
@@ -408,7 +409,8 @@ TEST_F(ClientSockets, ShowsItsOwnCertificate) {
 TEST_F(ClientSockets, TakesARenewedAuthorityWithoutARestart) {
   test::TlsPeer before(1, kSecret);
   test::TlsPeer after(2, kSecret);
-  const std::string path = testing::TempDir() + "/tailrace_authority.pem";
+  const TempFolder folder;
+  const std::string path = folder.file("authority.pem");
   const auto install = [&](const std::string& from) {
     ASSERT_TRUE(core::write_file_atomically(path, core::read_file(from, 1 << 20).value()));
   };

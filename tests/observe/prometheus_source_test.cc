@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "observe/support/sim_server.h"
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::observe {
@@ -292,7 +293,8 @@ TEST_F(PrometheusSourceTest, NoticesThatTheClocksDiffer) {
 }
 
 TEST_F(PrometheusSourceTest, SendsItsTokenAndHeadersAndReadsTheTokenAnew) {
-  const std::string path = testing::TempDir() + "/tailrace_token";
+  const TempFolder folder;
+  const std::string path = folder.file("token");
   config.server.bearer_token_file = path;
   config.server.headers = {{"X-Scope-OrgID", "team"}};
   std::vector<std::string> seen;

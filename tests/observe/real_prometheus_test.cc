@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "support/temp_folder.h"
 #include "tailrace/core/calendar.h"
 #include "tailrace/core/text.h"
 #include "tailrace/net/http_server.h"
@@ -67,11 +68,7 @@ class RealPrometheus : public testing::Test {
     const std::string program = program_on_path("prometheus");
     if (program.empty()) GTEST_SKIP() << "no prometheus on PATH: install the package prometheus";
     start_exporter();
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              ("tailrace_prometheus_" + std::to_string(::getpid()));
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-    const std::string settings = (folder_ / "prometheus.yml").string();
+    const std::string settings = folder_.file("prometheus.yml");
     ASSERT_TRUE(core::write_file_atomically(
         settings,
         "global: {scrape_interval: 200ms, scrape_timeout: 200ms}\nscrape_configs:\n"
@@ -80,17 +77,14 @@ class RealPrometheus : public testing::Test {
             "']\n    labels: {namespace: llm, pod: llama-0}\n"));
     const net::Endpoint at = free_port();
     child_.emplace(std::vector<std::string>{program, "--config.file=" + settings,
-                                            "--storage.tsdb.path=" + (folder_ / "data").string(),
+                                            "--storage.tsdb.path=" + folder_.file("data"),
                                             "--web.listen-address=" + net::to_string(at),
                                             "--web.route-prefix=/prefix"},
-                   (folder_ / "log").string());
+                   folder_.file("log"));
     config_.server.url = {at, "/prefix"};
     config_.namespaces = {"llm"};
   }
-  void TearDown() override {
-    child_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { child_.reset(); }
 
   /// A page that an engine of ours has sent, with one more series whose value grows.
   void start_exporter() {
@@ -136,7 +130,7 @@ class RealPrometheus : public testing::Test {
       const auto pause = loop_->after(100ms, [&] { loop_->stop(); });
       loop_->run();
     }
-    ADD_FAILURE() << core::read_file((folder_ / "log").string(), 1 << 20).value_or("(no log)");
+    ADD_FAILURE() << core::read_file(folder_.file("log"), 1 << 20).value_or("(no log)");
     return fetched;
   }
   Result<PrometheusAnswer> ask(const std::string& expression, std::optional<double> time_s = {}) {
@@ -157,7 +151,7 @@ class RealPrometheus : public testing::Test {
   std::unique_ptr<net::EventLoop> loop_ = net::make_event_loop();
   std::unique_ptr<net::Network> network_ = net::make_socket_network(*loop_);
   std::unique_ptr<net::HttpServer> exporter_;
-  std::filesystem::path folder_;
+  TempFolder folder_;
   std::optional<Child> child_;
   PrometheusSourceConfig config_;
   int reads_ = 0;

@@ -3,11 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
-#include <cstdio>
-#include <fstream>
-
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::simulate {
@@ -114,13 +110,12 @@ TEST(Experiment, PresetComesBeforeWhatDiffersFromIt) {
 }
 
 TEST(Experiment, AProfileTakesThePresetsPlaceAndTheEnginesKeysChangeIt) {
-  const std::string folder = testing::TempDir();
-  const std::string name = "tailrace_profile_" + std::to_string(::getpid()) + ".yaml";
-  std::ofstream(folder + name) << "alpha_ms: 77\nmax_num_seqs: 5\n";
+  const TempFolder folder;
+  const std::string name = "profile.yaml";
+  folder.write(name, "alpha_ms: 77\nmax_num_seqs: 5\n");
   const std::string text =
       std::string(kBase) + "fleet: {profile: " + name + ", engine: {max_num_seqs: 6}}\n";
-  const auto e = parse_experiment(text, "x.yaml", {}, folder);
-  std::remove((folder + name).c_str());
+  const auto e = parse_experiment(text, "x.yaml", {}, folder.path().string());
   ASSERT_TRUE(e.has_value()) << e.error().message;
   EXPECT_DOUBLE_EQ(e->cells[0].spec.fleet.engine.cost.alpha_ms, 77);
   EXPECT_EQ(e->cells[0].spec.fleet.engine.max_num_seqs, 6);

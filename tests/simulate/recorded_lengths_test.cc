@@ -1,13 +1,12 @@
 // What do policies and predictors know of recorded lengths?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <map>
 
+#include "support/temp_folder.h"
 #include "tailrace/core/rng.h"
 #include "tailrace/simulate/experiment.h"
 #include "tailrace/simulate/experiment_report.h"
@@ -22,8 +21,7 @@ using testing::Not;
 /// 2,000 requests at 40 a second, whose rows say nothing but times and lengths; or `more`.
 class Recording {
  public:
-  explicit Recording(const std::string& more = "")
-      : path_(testing::TempDir() + "recorded." + std::to_string(getpid()) + ".jsonl") {
+  explicit Recording(const std::string& more = "") {
     std::ofstream file(path_);
     Rng rng(7);
     for (int i = 0; i < 2000; ++i) {
@@ -33,7 +31,6 @@ class Recording {
            << ",\"output_tokens\":" << length << more << "}\n";
     }
   }
-  ~Recording() { std::remove(path_.c_str()); }
 
   Experiment experiment(const std::string& more) const {
     auto parsed = parse_experiment("workload: {maximum_rate: off, trace: {files: ['" + path_ +
@@ -44,7 +41,8 @@ class Recording {
   }
 
  private:
-  std::string path_;
+  TempFolder folder_;
+  std::string path_ = folder_.file("recorded.jsonl");
 };
 
 std::map<std::uint64_t, MonoTime> ends_of(const RunSpec& spec) {

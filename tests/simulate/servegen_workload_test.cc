@@ -1,13 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
+#include "support/temp_folder.h"
 #include "tailrace/simulate/workload.h"
 
 namespace tailrace::simulate {
@@ -53,24 +52,6 @@ std::string error_of(const WorkloadSpec& spec) {
   return all ? "made" : all.error().message;
 }
 
-/// A file that lives as long as this.
-class MadeFile {
- public:
-  explicit MadeFile(std::string_view text) {
-    static int made = 0;
-    path_ = fs::temp_directory_path() /
-            ("tailrace_servegen_" + std::to_string(::getpid()) + "_" + std::to_string(made++));
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  MadeFile(const MadeFile&) = delete;
-  MadeFile& operator=(const MadeFile&) = delete;
-  ~MadeFile() { fs::remove(path_); }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
 TEST(ServeGen, EveryClientSendsTheIntegralOfItsRateHoweverVariedItsGaps) {
   std::map<std::string, double> sent;
   constexpr int kSeeds = 60;
@@ -89,7 +70,7 @@ TEST(ServeGen, EveryClientSendsTheIntegralOfItsRateHoweverVariedItsGaps) {
 }
 
 TEST(ServeGen, GapsHaveTheVariationOfTheirFamily) {
-  const MadeFile windows(
+  const TempFile windows(
       "client,t_s,rate_rps,cv,family,shape,scale_s\n"
       "0,0,200,,G,0.25,1\n1,600,200,,W,0.7,1\n");
   WorkloadSpec spec = made_spec();
@@ -173,7 +154,7 @@ TEST(ServeGen, WrongTablesAndFieldsAreNamed) {
     return error_of(spec);
   };
   const auto with_windows = [&](std::string_view rows) {
-    const MadeFile file("client,t_s,rate_rps,cv,family,shape,scale_s\n" + std::string(rows));
+    const TempFile file("client,t_s,rate_rps,cv,family,shape,scale_s\n" + std::string(rows));
     return with([&](auto& w) { w.servegen->arrivals = file.path(); });
   };
   EXPECT_THAT(with([](auto& w) { w.servegen->arrivals.clear(); }),
@@ -192,10 +173,10 @@ TEST(ServeGen, WrongTablesAndFieldsAreNamed) {
   EXPECT_THAT(with_windows("-1,0,1,,G,1,1\n"), HasSubstr("line 2: client is \"-1\""));
   EXPECT_THAT(with_windows("0,600,1,,G,1,1\n0,0,1,,G,1,1\n"),
               HasSubstr("line 3: client 0 has a window at 0 s after one at 600 s"));
-  const MadeFile bins(R"({"client":0,"t_s":0,"output_tokens":{"481":1}})");
+  const TempFile bins(R"({"client":0,"t_s":0,"output_tokens":{"481":1}})");
   EXPECT_THAT(with([&](auto& w) { w.servegen->histograms = bins.path(); }),
               HasSubstr("line 1: output_tokens[\"481\"] is \"1\""));
-  const MadeFile empty_bins(R"({"client":0,"t_s":0,"output_tokens":{}})");
+  const TempFile empty_bins(R"({"client":0,"t_s":0,"output_tokens":{}})");
   EXPECT_THAT(with([&](auto& w) { w.servegen->histograms = empty_bins.path(); }),
               HasSubstr("output_tokens holds no share above 0"));
 }

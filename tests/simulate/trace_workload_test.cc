@@ -1,13 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
+#include "support/temp_folder.h"
 #include "tailrace/simulate/workload.h"
 
 namespace tailrace::simulate {
@@ -22,24 +20,6 @@ std::optional<std::string> shared_file(const std::string& name) {
   if (!fs::exists(path)) return std::nullopt;
   return path.string();
 }
-
-/// A file that lives as long as this.
-class MadeFile {
- public:
-  explicit MadeFile(std::string_view text) {
-    static int made = 0;
-    path_ = fs::temp_directory_path() /
-            ("tailrace_trace_" + std::to_string(::getpid()) + "_" + std::to_string(made++));
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  MadeFile(const MadeFile&) = delete;
-  MadeFile& operator=(const MadeFile&) = delete;
-  ~MadeFile() { fs::remove(path_); }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 Result<std::vector<Request>> requests_of(const TraceSpec& trace, std::uint64_t seed = 1) {
   WorkloadSpec spec;
@@ -62,7 +42,7 @@ std::vector<double> arrivals_of(const std::vector<Request>& requests) {
   return all;
 }
 
-TraceSpec trace_of(const MadeFile& file) {
+TraceSpec trace_of(const TempFile& file) {
   TraceSpec spec;
   spec.paths = {file.path()};
   return spec;
@@ -71,7 +51,7 @@ TraceSpec trace_of(const MadeFile& file) {
 constexpr std::string_view kThreeRows = "t_s,input_tokens,output_tokens\n0,10,1\n1,20,2\n4,30,3\n";
 
 TEST(TraceWorkload, PassesFollowOneAnotherAtTheMeanGap) {
-  const MadeFile file(kThreeRows);
+  const TempFile file(kThreeRows);
   TraceSpec spec = trace_of(file);
   spec.repeat = 3;
   const auto all = requests_of(spec);
@@ -86,7 +66,7 @@ TEST(TraceWorkload, PassesFollowOneAnotherAtTheMeanGap) {
 }
 
 TEST(TraceWorkload, AWindowIsCutAndSpedUp) {
-  const MadeFile file("t_s,input_tokens,output_tokens\n0,1,1\n10,2,2\n14,3,3\n20,4,4\n");
+  const TempFile file("t_s,input_tokens,output_tokens\n0,1,1\n10,2,2\n14,3,3\n20,4,4\n");
   TraceSpec spec = trace_of(file);
   spec.from_s = 10;
   spec.until_s = 20;
@@ -99,7 +79,7 @@ TEST(TraceWorkload, AWindowIsCutAndSpedUp) {
 }
 
 TEST(TraceWorkload, AWindowWithoutRequestsIsRefused) {
-  const MadeFile file(kThreeRows);
+  const TempFile file(kThreeRows);
   TraceSpec spec = trace_of(file);
   spec.from_s = 2;
   spec.until_s = 3;
@@ -112,7 +92,7 @@ TEST(TraceWorkload, AWindowWithoutRequestsIsRefused) {
 TEST(TraceWorkload, ASampleKeepsTheShareAndTheTimes) {
   std::string text = "t_s,input_tokens,output_tokens\n";
   for (int i = 0; i < 4'000; ++i) text += std::to_string(i) + ",10,5\n";
-  const MadeFile file(text);
+  const TempFile file(text);
   TraceSpec spec = trace_of(file);
   spec.sample = 0.25;
   const auto all = requests_of(spec);
@@ -124,9 +104,9 @@ TEST(TraceWorkload, ASampleKeepsTheShareAndTheTimes) {
 }
 
 TEST(TraceWorkload, FilesAreMergedByTimeAndKeepTheirPrefixesApart) {
-  const MadeFile one(R"({"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[0,1]}
+  const TempFile one(R"({"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[0,1]}
 {"timestamp":4000,"input_length":700,"output_length":6,"hash_ids":[0,2]})");
-  const MadeFile own(
+  const TempFile own(
       R"({"arrival_s":1,"prompt_tokens":9,"output_tokens":3,"prefix_ids":[0],"tokens_per_id":16,"tenant":"t","max_tokens":2})");
   TraceSpec spec = trace_of(one);
   spec.paths.push_back(own.path());
@@ -142,8 +122,8 @@ TEST(TraceWorkload, FilesAreMergedByTimeAndKeepTheirPrefixesApart) {
 }
 
 TEST(TraceWorkload, FilesWithDatesShareOneCalendar) {
-  const MadeFile late("TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:01:00+00:00,20,2\n");
-  const MadeFile early(
+  const TempFile late("TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:01:00+00:00,20,2\n");
+  const TempFile early(
       "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:30.5,10,1\n"
       "2024-05-10 02:01:30+02:00,30,3\n");
   TraceSpec spec = trace_of(late);
@@ -156,7 +136,7 @@ TEST(TraceWorkload, FilesWithDatesShareOneCalendar) {
 }
 
 TEST(TraceWorkload, RowsThatNameNoCapTakeTheOneGiven) {
-  const MadeFile file(kThreeRows);
+  const TempFile file(kThreeRows);
   TraceSpec spec = trace_of(file);
   spec.cap = 2;
   const auto all = requests_of(spec);
@@ -166,7 +146,7 @@ TEST(TraceWorkload, RowsThatNameNoCapTakeTheOneGiven) {
 }
 
 TEST(TraceWorkload, DrawnLengthsComeWithTheirLawAtRecordedTimes) {
-  const MadeFile file(kThreeRows);
+  const TempFile file(kThreeRows);
   WorkloadSpec spec;
   spec.trace = trace_of(file);
   spec.trace->draw_lengths = true;
@@ -183,7 +163,7 @@ TEST(TraceWorkload, DrawnLengthsComeWithTheirLawAtRecordedTimes) {
 }
 
 TEST(TraceWorkload, EndsAfterTheCountOrTheDurationAsked) {
-  const MadeFile file(kThreeRows);
+  const TempFile file(kThreeRows);
   WorkloadSpec spec;
   spec.trace = trace_of(file);
   spec.trace->repeat = 1'000'000;
@@ -200,7 +180,7 @@ TEST(TraceWorkload, EndsAfterTheCountOrTheDurationAsked) {
 }
 
 TEST(TraceWorkload, WrongFieldsAreNamed) {
-  const MadeFile file(kThreeRows);
+  const TempFile file(kThreeRows);
   const auto error = [&](void (*set)(WorkloadSpec&)) {
     WorkloadSpec spec;
     spec.trace = trace_of(file);
@@ -239,7 +219,7 @@ TEST(TraceWorkload, AzureConversationsComeWholeAndTwice) {
 }
 
 TEST(TraceWorkload, MooncakePrefixesAreFreshInEveryPassUnlessAskedOtherwise) {
-  const MadeFile file(R"({"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[0,1]}
+  const TempFile file(R"({"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[0,1]}
 {"timestamp":27,"input_length":700,"output_length":6,"hash_ids":[0,2]})");
   TraceSpec spec = trace_of(file);
   spec.repeat = 2;
@@ -256,7 +236,7 @@ TEST(TraceWorkload, MooncakePrefixesAreFreshInEveryPassUnlessAskedOtherwise) {
 }
 
 TEST(TraceWorkload, CountsRowsWithoutAnAnswerInEveryPass) {
-  const MadeFile file("t_s,input_tokens,output_tokens\n0,5,0\n1,5,6\n2,5,0\n3,5,6\n");
+  const TempFile file("t_s,input_tokens,output_tokens\n0,5,0\n1,5,6\n2,5,0\n3,5,6\n");
   WorkloadSpec spec;
   spec.trace.emplace();
   spec.trace->paths = {file.path()};

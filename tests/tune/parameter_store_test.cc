@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "support/temp_folder.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::tune {
@@ -79,15 +80,6 @@ ParameterStore with(const ParameterKey& key, const Estimator& estimator, double 
 
 class ParameterFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              ("parameters-" + std::to_string(::getpid()) + "-" +
-               ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-    path_ = folder_ / "parameters.json";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void write(std::string_view bytes) const {
     ASSERT_TRUE(core::write_file_atomically(path_, bytes));
   }
@@ -97,8 +89,8 @@ class ParameterFile : public ::testing::Test {
     return loaded ? std::move(*loaded) : ParameterStore::Loaded{};
   }
 
-  std::filesystem::path folder_;
-  std::string path_;
+  TempFolder folder_;
+  std::string path_ = folder_.file("parameters.json");
 };
 
 TEST(ParameterStore, EstimatorGoesOnWhereItStopped) {

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 
 namespace tailrace::autoscaler::testing {
 
@@ -94,16 +92,6 @@ void FakeActuator::apply(std::vector<Order> orders,
                   }
                   done(std::move(outcomes));
                 });
-}
-
-ScratchFolder::ScratchFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "tailrace-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code unknown;
-  if (!path_.empty()) std::filesystem::remove_all(path_, unknown);
 }
 
 }  // namespace tailrace::autoscaler::testing

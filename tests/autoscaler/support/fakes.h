@@ -120,15 +120,4 @@ class FakeElector final : public kubernetes::LeaderElector {
   bool released = false;
 };
 
-/// A file that is gone afterwards, with whatever SQLite puts beside it.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace tailrace::autoscaler::testing

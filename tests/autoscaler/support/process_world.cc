@@ -1,11 +1,8 @@
 #include "autoscaler/support/process_world.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/json.hpp>
 #include <csignal>
-#include <cstdlib>
 
 #include "tailrace/core/check.h"
 #include "tailrace/core/log.h"
@@ -138,17 +135,6 @@ void FakeGateway::handle(const std::shared_ptr<net::Exchange>& exchange) {
   });
 }
 
-TempFolder::TempFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "tailrace-out-XXXXXX").string();
-  TAILRACE_CHECK(::mkdtemp(pattern.data()) != nullptr);
-  path_ = pattern;
-}
-
-TempFolder::~TempFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 ProcessWorld::ProcessWorld() {
   log::configure(log::Level::kError, log::Format::kLogfmt);
   ProcessVariant small;
@@ -157,7 +143,7 @@ ProcessWorld::ProcessWorld() {
   small.command = {"engine", "--model", "{model}", "--port", "{port}"};
   small.slots = 4;
   config.variants = {small};
-  config.folder = folder.path();
+  config.folder = folder.path().string();
   config.gateway = gateway.url();
   config.gateway_token = "sesame";
   config.port_first = 18000;
@@ -171,13 +157,29 @@ void ProcessWorld::start() {
   actuator = std::move(*made);
 }
 
-Outcome ProcessWorld::decide(const std::string& variant, std::int64_t desired, bool informed) {
+void ProcessWorld::start_with(std::int64_t replicas) {
+  start();
+  decide("small", replicas);
+  run_for(std::chrono::seconds(6));
+}
+
+Order ProcessWorld::order_for(const std::string& variant) {
   Order order;
   order.id = "1-" + variant;
   order.decision.key = {"local", "m"};
   order.decision.variant = variant;
+  order.decision.informed = false;
+  return order;
+}
+
+Outcome ProcessWorld::decide(const std::string& variant, std::int64_t desired, bool informed) {
+  Order order = order_for(variant);
   order.decision.desired = desired;
   order.decision.informed = informed;
+  return carry_out(order);
+}
+
+Outcome ProcessWorld::carry_out(const Order& order) {
   std::optional<Outcome> outcome;
   actuator->apply({order}, [&](std::vector<Outcome> outcomes) { outcome = outcomes.at(0); });
   loop.run_for(Duration{0});

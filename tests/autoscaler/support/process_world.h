@@ -1,13 +1,13 @@
 // What do replicas do in virtual time, on a machine and beside a gateway that tests script?
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "support/temp_folder.h"
 #include "tailrace/autoscaler/process_actuator.h"
 #include "tailrace/net/http_server.h"
 #include "tailrace/net/sim_network.h"
@@ -77,28 +77,22 @@ class FakeGateway {
   std::unique_ptr<net::HttpServer> server_;
 };
 
-/// A folder of its own, removed at the end.
-class TempFolder {
- public:
-  TempFolder();
-  ~TempFolder();
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
 class ProcessWorld {
  public:
   ProcessWorld();
 
   /// An autoscaler starts, or starts again.
   void start();
+  /// An autoscaler starts and is told to run so many replicas of `small`; 6 s later, long enough
+  /// for them to be ready.
+  void start_with(std::int64_t replicas);
   void kill() { actuator.reset(); }  ///< as kill -9: the programs live on
   /// A decision for the variant; what came of it.
   Outcome decide(const std::string& variant, std::int64_t desired, bool informed = true);
+  /// An order for the variant, of a decision that had no metrics and changes nothing.
+  static Order order_for(const std::string& variant);
+  /// Hands an order over; what came of it.
+  Outcome carry_out(const Order& order);
   void run_for(Duration duration) { loop.run_for(duration); }
   int count(ReplicaState state) const;
   std::vector<std::string> names(ReplicaState state) const;

@@ -10,8 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
-
 namespace tailrace::net::test {
 namespace {
 
@@ -42,14 +40,10 @@ TlsPeer::TlsPeer(int connections, std::string answer, bool asks_who) : answer_(s
   SSL_CTX* const context = SSL_CTX_new(TLS_server_method());
   SSL_CTX_use_certificate(context, certificate);
   SSL_CTX_use_PrivateKey(context, key);
-  static std::atomic<int> made{0};
-  certificate_path_ = testing::TempDir() + "/tailrace_tls_peer_" + std::to_string(::getpid()) +
-                      "_" + std::to_string(made++) + ".pem";
   if (FILE* const file = std::fopen(certificate_path_.c_str(), "w")) {
     PEM_write_X509(file, certificate);
     std::fclose(file);
   }
-  key_path_ = certificate_path_ + ".key";
   if (FILE* const file = std::fopen(key_path_.c_str(), "w")) {
     PEM_write_PrivateKey(file, key, nullptr, nullptr, 0, nullptr, nullptr);
     std::fclose(file);
@@ -77,8 +71,6 @@ TlsPeer::TlsPeer(int connections, std::string answer, bool asks_who) : answer_(s
 TlsPeer::~TlsPeer() {
   thread_.join();
   ::close(listener_);
-  ::unlink(certificate_path_.c_str());
-  ::unlink(key_path_.c_str());
   SSL_CTX_free(static_cast<SSL_CTX*>(context_));
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <thread>
 
+#include "support/temp_folder.h"
+
 namespace tailrace::net::test {
 
 class TlsPeer {
@@ -22,7 +24,9 @@ class TlsPeer {
   void serve(int connections);
 
   std::string answer_;
-  std::string certificate_path_, key_path_;
+  TempFolder folder_;
+  std::string certificate_path_ = folder_.file("certificate.pem");
+  std::string key_path_ = folder_.file("key.pem");
   std::uint16_t port_ = 0;
   int listener_ = -1;
   void* context_ = nullptr;  ///< SSL_CTX
