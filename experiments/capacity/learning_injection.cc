@@ -27,18 +27,6 @@ Subject slower(Subject subject) {
   return subject;
 }
 
-Observation bare(const Observation& o) {
-  Observation out;
-  out.time_s = o.time_s;
-  out.pod = o.pod;
-  out.rate_per_s = o.rate_per_s;
-  out.input_tokens = o.input_tokens;
-  out.output_tokens = o.output_tokens;
-  out.ttft_ms = o.ttft_ms;
-  out.itl_ms = o.itl_ms;
-  return out;
-}
-
 }  // namespace
 
 Doubling::Doubling(const Subject& subject)

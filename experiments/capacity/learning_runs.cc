@@ -60,6 +60,18 @@ double max_rate(const queueing::ServiceModel& model, const Shape& shape) {
 
 }  // namespace
 
+tune::Observation bare(const tune::Observation& o) {
+  tune::Observation out;
+  out.time_s = o.time_s;
+  out.pod = o.pod;
+  out.rate_per_s = o.rate_per_s;
+  out.input_tokens = o.input_tokens;
+  out.output_tokens = o.output_tokens;
+  out.ttft_ms = o.ttft_ms;
+  out.itl_ms = o.itl_ms;
+  return out;
+}
+
 std::vector<Subject> learning_subjects() {
   return {
       published("Qwen-14B H100", 10.645377, 0.041760195, 5.7705090e-5, 256, {1024, 256}),
@@ -182,17 +194,7 @@ std::vector<std::vector<tune::Observation>> Feeder::feed(const Pattern& pattern,
         o.ttft_ms = *o.ttft_ms * std::exp(kNoise * rng.normal());
         o.itl_ms = *o.itl_ms * std::exp(kNoise * rng.normal());
       }
-      if (columns == Columns::kBare) {
-        tune::Observation bare;
-        bare.time_s = o.time_s;
-        bare.pod = o.pod;
-        bare.rate_per_s = o.rate_per_s;
-        bare.input_tokens = o.input_tokens;
-        bare.output_tokens = o.output_tokens;
-        bare.ttft_ms = o.ttft_ms;
-        bare.itl_ms = o.itl_ms;
-        o = bare;
-      }
+      if (columns == Columns::kBare) o = bare(o);
       cycles[i].push_back(o);
     }
   }

@@ -51,6 +51,8 @@ std::string_view to_string(Feed feed);
 
 /// The columns beside rate, lengths, TTFT and ITL.
 enum class Columns { kAll, kBare };
+/// What a row without them says.
+tune::Observation bare(const tune::Observation& o);
 
 /// The true lambda* of an engine and the targets that it is taken at.
 struct Truth {
