@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "capacity/support/models.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::autoscaler {
@@ -18,13 +19,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 capacity::Decision decision(std::string variant, std::int64_t current, std::int64_t desired) {
-  capacity::Decision made;
+  capacity::Decision made = capacity::testing::decision(std::move(variant), current, desired);
   made.key = {"llm", "m"};
-  made.variant = std::move(variant);
   made.accelerator = "H100";
-  made.current = current;
-  made.desired = current;
-  made.apply("optimizer", "for a test", desired);
   return made;
 }
 

@@ -398,8 +398,7 @@ TEST(ProcessActuator, ReplicasOfAVariantThatLeftTheConfigurationAreDrained) {
 TEST(ProcessActuator, TwoAutoscalersDoNotWorkInOneFolder) {
   ProcessWorld world;
   world.start();
-  auto second =
-      ProcessActuator::make(world.loop, world.network, world.calendar, world.machine, world.config);
+  const auto second = world.make();
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(second.error().message, HasSubstr("another autoscaler works in"));
@@ -408,8 +407,7 @@ TEST(ProcessActuator, TwoAutoscalersDoNotWorkInOneFolder) {
 TEST(ProcessActuator, ADamagedRegistryIsRefusedRatherThanForgotten) {
   ProcessWorld world;
   std::ofstream(world.folder.file("replicas.json")) << R"({"version":1,"replicas":[3]})";
-  auto made =
-      ProcessActuator::make(world.loop, world.network, world.calendar, world.machine, world.config);
+  const auto made = world.make();
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, ErrorCode::kDataLoss);
   EXPECT_THAT(made.error().message, HasSubstr("replicas.json"));

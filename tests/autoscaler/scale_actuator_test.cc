@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "capacity/support/models.h"
+
 namespace tailrace::autoscaler {
 namespace {
 
@@ -86,12 +88,8 @@ class Recorder final : public kubernetes::EventRecorder {
 };
 
 capacity::Decision decision(std::int64_t current, std::int64_t desired) {
-  capacity::Decision made;
+  capacity::Decision made = capacity::testing::decision("llama", current, desired);
   made.key = {"llm", "m"};
-  made.variant = "llama";
-  made.current = current;
-  made.desired = current;
-  made.apply("optimizer", "for a test", desired);
   return made;
 }
 

@@ -11,17 +11,6 @@ namespace {
 
 using namespace testing;
 
-Decision decision(std::string name, std::int64_t current, std::int64_t desired) {
-  Decision d;
-  d.key = {"ns", "m"};
-  d.variant = std::move(name);
-  d.accelerator = "A100";
-  d.current = current;
-  d.desired = current;
-  d.apply("optimizer", "made for a test", desired);
-  return d;
-}
-
 std::vector<Decision> enforced(const ModelAnalysis& m, const ZeroEvidence& zero,
                                std::vector<Decision> decisions) {
   enforce(m, zero, decisions);

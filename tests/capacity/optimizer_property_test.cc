@@ -261,12 +261,8 @@ RC_GTEST_PROP(StabiliserProperty, NeverTurnsGrowthIntoShrinkingOrBack, ()) {
   std::int64_t observed = up_to(10);
   for (int cycle = 0; cycle < 30; ++cycle) {
     now += double(up_to(120));
-    Decision d;
-    d.variant = "v";
-    d.current = observed;
-    d.desired = observed;
     const std::int64_t wanted = up_to(20);
-    d.apply("optimizer", "made for a test", wanted);
+    Decision d = testing::decision("v", observed, wanted);
     stabiliser.apply(now, {&d, 1});
     RC_ASSERT(d.desired >= std::min(wanted, observed));
     RC_ASSERT(d.desired <= std::max(wanted, observed));

@@ -11,13 +11,8 @@ namespace tailrace::capacity {
 namespace {
 
 Decision recommended(std::int64_t observed, std::int64_t desired, bool informed = true) {
-  Decision d;
-  d.key = {"ns", "m"};
-  d.variant = "a";
-  d.current = observed;
-  d.desired = observed;
+  Decision d = testing::decision("a", observed, desired);
   d.informed = informed;
-  d.apply("optimizer", "made for a test", desired);
   return d;
 }
 

@@ -163,11 +163,7 @@ TEST(Kubernetes101371, AChangeOfReplicasStartsNoPause) {
   Stabiliser stabiliser{StabilisationConfig{}};
   Decision d;
   const auto at = [&](double now_s, std::int64_t observed, std::int64_t wanted) {
-    d = Decision{};
-    d.variant = "v";
-    d.current = observed;
-    d.desired = observed;
-    d.apply("optimizer", "made for a test", wanted);
+    d = testing::decision("v", observed, wanted);
     stabiliser.apply(now_s, {&d, 1});
     return d.desired;
   };
@@ -181,11 +177,7 @@ TEST(Kubernetes16275, OnlyReplicasThatChangedCountAsAChange) {
   config.up = {.pods = 1, .percent = std::nullopt, .period_s = 60};
   Stabiliser stabiliser(config);
   for (double now_s = 0; now_s < 600; now_s += 15) {
-    Decision d;
-    d.variant = "v";
-    d.current = 2;
-    d.desired = 2;
-    d.apply("optimizer", "made for a test", 5);
+    Decision d = testing::decision("v", 2, 5);
     stabiliser.apply(now_s, {&d, 1});
     ASSERT_EQ(d.desired, 3) << "decided again and again, but nobody has moved";
   }

@@ -56,17 +56,9 @@ class PrometheusSourceTest : public test::SimServers {
     return fetch_from(source, std::move(names));
   }
   Fetched fetch_from(Source& source, std::vector<std::string> names) {
-    std::optional<Fetched> result;
     Wanted wanted;
     wanted.names = std::move(names);
-    source.fetch(kNow + now_s(), wanted, [&](Fetched fetched) {
-      EXPECT_FALSE(result) << "answered twice";
-      result = std::move(fetched);
-    });
-    EXPECT_FALSE(result) << "answered inside the call";
-    for (int i = 0; i < 1000 && !result; ++i) loop.run_for(20ms);
-    EXPECT_TRUE(result) << "never answered";
-    return result.value_or(Fetched{});
+    return fetch_whole(source, kNow + now_s(), wanted);
   }
   /// The one problem of a fetch that failed.
   std::string failure() {

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <memory>
 
-#include <optional>
-
 #include "observe/support/sim_server.h"
 
 namespace tailrace::observe {
@@ -42,14 +40,7 @@ class ScrapeSourceTest : public test::SimServers {
     ScrapeSource source(loop, network, config);
     return fetch_from(source);
   }
-  Fetched fetch_from(Source& source) {
-    std::optional<Fetched> result;
-    source.fetch(kNow + now_s(), wanted, [&](Fetched fetched) { result = std::move(fetched); });
-    EXPECT_FALSE(result) << "answered inside the call";
-    for (int i = 0; i < 2000 && !result; ++i) loop.run_for(10ms);
-    EXPECT_TRUE(result) << "never answered";
-    return result.value_or(Fetched{});
-  }
+  Fetched fetch_from(Source& source) { return fetch_whole(source, kNow + now_s(), wanted); }
   /// The one problem of the only target.
   std::string failure() {
     const Fetched fetched = fetch();

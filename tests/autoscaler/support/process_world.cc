@@ -151,8 +151,12 @@ ProcessWorld::ProcessWorld() {
   gateway.start();
 }
 
+Result<std::unique_ptr<ProcessActuator>> ProcessWorld::make() {
+  return ProcessActuator::make(loop, network, calendar, machine, config);
+}
+
 void ProcessWorld::start() {
-  auto made = ProcessActuator::make(loop, network, calendar, machine, config);
+  auto made = make();
   TAILRACE_CHECK(made.has_value());
   actuator = std::move(*made);
 }

@@ -81,6 +81,8 @@ class ProcessWorld {
  public:
   ProcessWorld();
 
+  /// An autoscaler on this machine, beside the one that may run.
+  Result<std::unique_ptr<ProcessActuator>> make();
   /// An autoscaler starts, or starts again.
   void start();
   /// An autoscaler starts and is told to run so many replicas of `small`; 6 s later, long enough

@@ -50,6 +50,18 @@ inline ModelAnalysis model(std::string name, double demand, std::vector<VariantC
   return m;
 }
 
+/// What an optimizer wanted of a variant of the model ns/m.
+inline Decision decision(std::string variant, std::int64_t current, std::int64_t desired) {
+  Decision d;
+  d.key = {"ns", "m"};
+  d.variant = std::move(variant);
+  d.accelerator = "A100";
+  d.current = current;
+  d.desired = current;
+  d.apply("optimizer", "made for a test", desired);
+  return d;
+}
+
 /// Targets by variant.
 inline std::map<std::string, std::int64_t> targets(const std::vector<Decision>& decisions) {
   std::map<std::string, std::int64_t> out;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "support/percent.h"
 #include "tailrace/core/check.h"
 #include "tailrace/core/text.h"
 
@@ -10,19 +11,6 @@ namespace tailrace::kubernetes::testing {
 namespace json = boost::json;
 
 namespace {
-
-std::string unescaped(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      plain += static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16));
-      i += 2;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
 
 std::string status_document(int code, std::string_view reason, const std::string& message) {
   return json::serialize(json::object{{"kind", "Status"},
@@ -129,7 +117,7 @@ struct FakeApi::Target {
          core::split(std::string_view(target).substr(mark + 1), '&')) {
       const std::size_t equals = pair.find('=');
       query[std::string(pair.substr(0, equals))] =
-          equals == std::string_view::npos ? "" : unescaped(pair.substr(equals + 1));
+          equals == std::string_view::npos ? "" : percent_decoded(pair.substr(equals + 1));
     }
   }
   std::string asked(const std::string& key) const {

@@ -1,21 +1,18 @@
 #include "observe/support/sim_server.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "support/percent.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::observe::test {
 namespace {
 
 std::string decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      out += static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16));
-      i += 2;
-    } else {
-      out += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return out;
+  std::string spaced(text);
+  std::replace(spaced.begin(), spaced.end(), '+', ' ');
+  return percent_decoded(spaced);
 }
 
 std::map<std::string, std::string> read_form(std::string_view text) {
@@ -54,6 +51,18 @@ void SimServers::TearDown() {
   servers_.clear();
   loop.run_for(std::chrono::seconds(10));
   EXPECT_EQ(network.open_streams(), 0U) << "a connection leaks";
+}
+
+Fetched SimServers::fetch_whole(Source& source, double now_s, const Wanted& wanted) {
+  std::optional<Fetched> result;
+  source.fetch(now_s, wanted, [&](Fetched fetched) {
+    EXPECT_FALSE(result) << "answered twice";
+    result = std::move(fetched);
+  });
+  EXPECT_FALSE(result) << "answered inside the call";
+  for (int i = 0; i < 2000 && !result; ++i) loop.run_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(result) << "never answered";
+  return result.value_or(Fetched{});
 }
 
 std::string success(const std::string& type, const std::string& result) {

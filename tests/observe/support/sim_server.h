@@ -11,6 +11,7 @@
 
 #include "tailrace/net/http_server.h"
 #include "tailrace/net/sim_network.h"
+#include "tailrace/observe/source.h"
 
 namespace tailrace::observe::test {
 
@@ -36,6 +37,8 @@ class SimServers : public testing::Test {
   std::vector<std::shared_ptr<net::Exchange>> held;
 
   double now_s() const { return to_seconds(loop.now()); }
+  /// One fetch, to its end.
+  Fetched fetch_whole(Source& source, double now_s, const Wanted& wanted);
 
   net::SimLoop loop;
   net::SimNetwork network;
