@@ -84,14 +84,10 @@ Result<void> read_secrets(Config& config, const core::Environment& environment) 
 }
 
 Result<Config> load_config(const std::string& path, const core::Environment& environment) {
-  auto text = core::read_file(path, kConfigBytesMax);
-  if (!text) return fail(text.error());
-  auto config = parse_config(*text, path, environment);
-  if (!config) return config;
-  if (auto secrets = read_secrets(*config, environment); !secrets) {
-    return fail(secrets.error().with_context(path));
-  }
-  return config;
+  return core::load_settings<Config>(
+      path, kConfigBytesMax,
+      [&](std::string_view text) { return parse_config(text, path, environment); },
+      [&](Config& config) { return read_secrets(config, environment); });
 }
 
 bool looks_like_autoscaler(std::string_view text) {

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "tailrace/core/text.h"
-
 namespace tailrace::core {
 namespace {
 

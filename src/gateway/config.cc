@@ -163,17 +163,13 @@ Result<void> read_secrets(Config& config, const Environment& environment) {
 }
 
 Result<Config> load_config(const std::string& path, const Environment& environment) {
-  auto text = core::read_file(path, kConfigBytesMax);
-  if (!text) return fail(text.error());
-  auto config = parse_config(*text, path, environment);
-  if (!config) return config;
-  if (auto secrets = read_secrets(*config, environment); !secrets) {
-    return fail(secrets.error().with_context(path));
-  }
-  if (auto usable = check_model_file(config->predict.model_file); !usable) {
-    return fail(usable.error().with_context(path));
-  }
-  return config;
+  return core::load_settings<Config>(
+      path, kConfigBytesMax,
+      [&](std::string_view text) { return parse_config(text, path, environment); },
+      [&](Config& config) -> Result<void> {
+        if (auto secrets = read_secrets(config, environment); !secrets) return secrets;
+        return check_model_file(config.predict.model_file);
+      });
 }
 
 Result<BackendConfig> parse_backend(std::string_view name, std::string_view json,

@@ -13,6 +13,7 @@
 
 #include "tailrace/core/result.h"
 #include "tailrace/core/settings.h"
+#include "tailrace/core/text.h"
 
 namespace tailrace::core {
 
@@ -77,5 +78,19 @@ bool can_be_token(std::string_view text);
 /// has characters that no header may have.
 Result<std::string> read_secret(const std::string& variable, const std::string& file,
                                 const Environment& environment);
+
+/// What `parse` makes of the file at `path`, once `complete` has read what else it names. Errors:
+/// those of read_file() and of both, with the path.
+template <class Config>
+Result<Config> load_settings(const std::string& path, std::size_t bytes_max,
+                             const std::function<Result<Config>(std::string_view text)>& parse,
+                             const std::function<Result<void>(Config&)>& complete) {
+  const auto text = read_file(path, bytes_max);
+  if (!text) return fail(text.error());
+  auto config = parse(*text);
+  if (!config) return config;
+  if (const auto done = complete(*config); !done) return fail(done.error().with_context(path));
+  return config;
+}
 
 }  // namespace tailrace::core
