@@ -1,7 +1,5 @@
 #include "autoscaler/metrics_catalogue.h"
 
-#include <fmt/format.h>
-
 #include <array>
 
 #include "tailrace/autoscaler/metrics_output.h"
@@ -13,7 +11,7 @@ constexpr std::string_view kScaler = "variant_name, namespace, accelerator_type"
 constexpr std::string_view kVariant = "variant_name, namespace, model";
 constexpr std::string_view kModel = "namespace, model";
 
-constexpr std::array<SeriesInfo, static_cast<std::size_t>(SeriesId::kCount)> kCatalogue{{
+constexpr std::array<core::MetricInfo, static_cast<std::size_t>(SeriesId::kCount)> kCatalogue{{
     {"wva_desired_replicas", "gauge", kScaler,
      "Replicas that are wanted; what is held keeps its value."},
     {"wva_current_replicas", "gauge", kScaler, "Replicas that serve."},
@@ -121,12 +119,12 @@ constexpr std::array<SeriesInfo, static_cast<std::size_t>(SeriesId::kCount)> kCa
 
 }  // namespace
 
-std::span<const SeriesInfo> series_catalogue() {
+std::span<const core::MetricInfo> series_catalogue() {
   return kCatalogue;
 }
 
 std::string autoscaler_metrics_reference() {
-  std::string text = R"(# The autoscaler's metrics
+  const std::string text = R"(# The autoscaler's metrics
 
 `tailrace autoscale` serves these at `/metrics` in Prometheus' text format. This page is generated from the catalogue
 (`tailrace check --metrics-reference-autoscaler`); do not edit it.
@@ -140,14 +138,8 @@ Of its series these are not here, since nothing of ours would be their value: `w
 `wva_config_queue_spare_threshold` (replicas are sized by latency targets; there are no such thresholds). Capacities are
 `unit="requests_per_second"`, where that autoscaler counts tokens of memory.
 
-| name | type | labels | meaning |
-|---|---|---|---|
 )";
-  for (const SeriesInfo& series : kCatalogue) {
-    text += fmt::format("| `{}` | {} | {} | {} |\n", series.name, series.type,
-                        series.labels.empty() ? "–" : series.labels, series.help);
-  }
-  return text;
+  return text + core::metric_table(kCatalogue);
 }
 
 }  // namespace tailrace::autoscaler

@@ -11,18 +11,13 @@
 #include <string>
 #include <string_view>
 
+#include "tailrace/core/metric_catalogue.h"
 #include "tailrace/core/time.h"
 #include "tailrace/dispatch/dispatcher.h"
 
 namespace tailrace::gateway {
 
-struct MetricInfo {
-  std::string_view name;
-  std::string_view type;    ///< "counter", "gauge", "histogram"
-  std::string_view labels;  ///< "model, outcome, status"; "" for none
-  std::string_view help;
-};
-std::span<const MetricInfo> metric_catalogue();
+std::span<const core::MetricInfo> metric_catalogue();
 std::string metrics_reference();  ///< docs/metrics.md
 
 class Counter {

@@ -1,7 +1,5 @@
 #include "gateway/metrics_catalogue.h"
 
-#include <fmt/format.h>
-
 #include <array>
 
 #include "gateway/metrics.h"
@@ -9,7 +7,7 @@
 namespace tailrace::gateway {
 namespace {
 
-constexpr std::array<MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCatalogue{{
+constexpr std::array<core::MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCatalogue{{
     {"tailrace_build_info", "gauge", "version, compiler", "Always 1; the labels say what runs."},
     {"tailrace_ready", "gauge", "",
      "1 while new requests are welcome, 0 while draining or without engine."},
@@ -98,12 +96,12 @@ constexpr std::array<MetricInfo, static_cast<std::size_t>(MetricId::kCount)> kCa
 
 }  // namespace
 
-std::span<const MetricInfo> metric_catalogue() {
+std::span<const core::MetricInfo> metric_catalogue() {
   return kCatalogue;
 }
 
 std::string metrics_reference() {
-  std::string text = R"(# Metrics
+  const std::string text = R"(# Metrics
 
 The admin listener serves these at `/metrics` in Prometheus' text format. This page is generated from the catalogue
 (`tailrace check --metrics-reference`); do not edit it.
@@ -111,14 +109,8 @@ The admin listener serves these at `/metrics` in Prometheus' text format. This p
 Units are seconds, bytes and tokens. Labels are bounded: `model` and `backend` carry names from the configuration or the
 admin API; any other name counts as `other`.
 
-| name | type | labels | meaning |
-|---|---|---|---|
 )";
-  for (const MetricInfo& metric : kCatalogue) {
-    text += fmt::format("| `{}` | {} | {} | {} |\n", metric.name, metric.type,
-                        metric.labels.empty() ? "–" : metric.labels, metric.help);
-  }
-  return text;
+  return text + core::metric_table(kCatalogue);
 }
 
 }  // namespace tailrace::gateway

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tailrace/autoscaler/brain.h"
+#include "tailrace/core/metric_catalogue.h"
 
 namespace tailrace::autoscaler {
 
@@ -39,13 +40,7 @@ struct CycleFacts {
   const Snapshot* snapshot = nullptr;
 };
 
-struct SeriesInfo {
-  std::string_view name;
-  std::string_view type;    ///< "counter", "gauge", "histogram"
-  std::string_view labels;  ///< "variant_name, namespace"; "" for none
-  std::string_view help;
-};
-std::span<const SeriesInfo> series_catalogue();
+std::span<const core::MetricInfo> series_catalogue();
 /// docs/autoscaler-exports.md.
 std::string autoscaler_metrics_reference();
 
