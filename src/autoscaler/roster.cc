@@ -126,6 +126,9 @@ KnownVariant known_of(const kubernetes::DiscoveredVariant& found) {
   if (found.engine.max_batched_tokens) {
     out.limits.max_batched_tokens = *found.engine.max_batched_tokens;
   }
+  out.limits.kv_tokens = found.engine.kv_tokens.value_or(0);
+  out.model_aliases = found.engine.served_names;
+  std::erase(out.model_aliases, found.model);
   for (const auto& pod : found.pods) {
     if (pod.ready && !pod.terminating) out.pods.push_back({pod.name, pod.address});
   }
