@@ -24,8 +24,7 @@ class ChangeCall final : public ApiCall {
 
  private:
   void read() {
-    call_ = api_.send(get(change_.path), [this](const Result<ApiAnswer>& answer) {
-      auto scale = read_answer(get(change_.path), answer, parse_scale);
+    call_ = read_scale(api_, change_.path, [this](Result<Scale> scale) {
       if (!scale) return done_with(fail(std::move(scale).error()));
       if (scale->spec_replicas == change_.to) {
         return done_with(ScaleOutcome{ScaleOutcome::Kind::kAlready, std::move(*scale)});
