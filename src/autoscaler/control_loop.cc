@@ -453,10 +453,6 @@ void ControlLoop::stop(UniqueFunction<void()> done) {
   impl_->stop();
 }
 
-void ControlLoop::set_interval(Duration interval) {
-  impl_->config.interval = interval;
-}
-
 const CycleReport* ControlLoop::latest() const {
   return impl_->have_last ? &impl_->last : nullptr;
 }

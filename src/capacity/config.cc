@@ -120,18 +120,6 @@ Draft read_entry(const Source& source, FleetSettings* fleet, const ModelSettings
 
 }  // namespace
 
-std::string_view to_string(Assembly assembly) {
-  return assembly == Assembly::kCorrected ? "corrected" : "published";
-}
-
-Result<Assembly> parse_assembly(std::string_view text) {
-  for (const auto assembly : {Assembly::kCorrected, Assembly::kPublished}) {
-    if (to_string(assembly) == text) return assembly;
-  }
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} is no assembly; use corrected or published", core::quoted(text)));
-}
-
 bool ModelSettings::explicit_slo() const {
   return (targets.ttft_ms > 0 && targets.itl_ms > 0) || targets.e2e_ms > 0;
 }

@@ -534,14 +534,5 @@ variants:
   EXPECT_EQ(config.replicas_max, 4);
 }
 
-TEST(CommandTemplate, IsSplitAsAShellWouldButRunsNone) {
-  EXPECT_THAT(*split_command(R"(engine  --model 'a b' --x="c \"d\"" e\ f '')"),
-              ElementsAre("engine", "--model", "a b", "--x=c \"d\"", "e f", ""));
-  for (const char* text : {"engine | tee", "engine > log", "engine $PORT", "engine 'open", "  "}) {
-    EXPECT_FALSE(split_command(text).has_value()) << text;
-  }
-  EXPECT_THAT(split_command("a; b").error().message, HasSubstr("would need a shell"));
-}
-
 }  // namespace
 }  // namespace tailrace::autoscaler

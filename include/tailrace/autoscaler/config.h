@@ -74,7 +74,6 @@ struct KubernetesConfig {
 struct SettingsConfig {
   std::string file;            ///< manifest, plain file, or mounted folder
   std::string config_map, ns;  ///< watched through the API
-  bool built_in() const { return file.empty() && config_map.empty(); }
 };
 
 /// The listener for metrics, health and decisions.

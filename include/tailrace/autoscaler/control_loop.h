@@ -71,9 +71,6 @@ class ControlLoop {
   /// and the lease given back; then `done`.
   void stop(UniqueFunction<void()> done);
 
-  /// From the next cycle on.
-  void set_interval(Duration interval);
-
   /// The latest cycle; null before the first.
   const CycleReport* latest() const;
   /// Empty: cycles come as they should. Else the reason why they do not.

@@ -68,10 +68,6 @@ struct ProcessActuatorConfig {
 /// Of the settings of a checked autoscaler.yaml, its secrets read.
 ProcessActuatorConfig process_actuator_config(const Config& config);
 
-/// A command template as one text, split as a shell would split words, but without one. Errors:
-/// kInvalidArgument where it needs a shell.
-Result<std::vector<std::string>> split_command(std::string_view text);
-
 enum class ReplicaState {
   kStarting,  ///< runs and is not ready
   kReady,

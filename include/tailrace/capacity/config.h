@@ -30,9 +30,6 @@ namespace tailrace::capacity {
 /// demand would need, as the specification's authors do, so that a model never grows
 /// (docs/capacity.md).
 enum class Assembly { kCorrected, kPublished };
-std::string_view to_string(Assembly assembly);
-/// Errors: kInvalidArgument naming the choices.
-Result<Assembly> parse_assembly(std::string_view text);
 
 /// What an entry says of a variant; what it leaves out is as the collector found it. Our addition.
 struct VariantSettings {
