@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 
 #include "core/utf8.h"
 #include "tailrace/core/printable.h"
+#include "tailrace/core/temporary_file.h"
 #include "tailrace/core/write_target.h"
 
 namespace tailrace::core {
@@ -70,32 +70,22 @@ Result<void> fill(int fd, std::string_view bytes, const std::string& path) {
 
 /// A whole new file beside `path`, and its name. It has none while it is written, so that whoever
 /// is killed then leaves nothing behind. Empty where the file system knows no such files.
-Result<std::string> nameless_file(const std::string& folder, const std::string& path,
-                                  std::string_view bytes) {
-  Descriptor file{::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)};
+Result<std::string> whole_file(const std::string& folder, const std::string& path,
+                               std::string_view bytes) {
+  const Descriptor file{nameless_file(folder, 0600)};
   if (file.fd < 0) return std::string();
   if (const auto ok = fill(file.fd, bytes, path); !ok) return fail(ok.error());
-  static std::atomic<std::uint64_t> next{0};
-  const std::string open_file = fmt::format("/proc/self/fd/{}", file.fd);
-  constexpr int kNamesTried = 100;
-  for (int i = 0; i < kNamesTried; ++i) {
-    std::string name = fmt::format("{}.{}-{}", path, ::getpid(), next++);
-    if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
-      return name;
-    }
-    if (errno != EEXIST) break;
-  }
-  return std::string();
+  return give_name(file.fd, path);
 }
 
 /// The same with a name from the beginning.
-Result<std::string> named_file(const std::string& path, std::string_view bytes) {
-  std::string name = path + ".XXXXXX";
-  Descriptor file{::mkostemp(name.data(), O_CLOEXEC)};
+Result<std::string> growing_file(const std::string& path, std::string_view bytes) {
+  const NamedFile made = named_file(path);
+  const Descriptor file{made.fd};
   if (file.fd < 0) return fail(system_error("cannot create a temporary file beside", path));
   const auto ok = fill(file.fd, bytes, path);
-  if (ok) return name;
-  ::unlink(name.c_str());
+  if (ok) return made.name;
+  ::unlink(made.name.c_str());
   return fail(ok.error());
 }
 
@@ -221,9 +211,9 @@ Result<void> write_file_atomically(const std::string& path_given, std::string_vi
     return write_all(file.fd, bytes, path);
   }
   const std::string folder = target->folder();
-  auto named = nameless_file(folder, path, bytes);
+  auto named = whole_file(folder, path, bytes);
   if (!named) return fail(named.error());
-  if (named->empty()) named = named_file(path, bytes);
+  if (named->empty()) named = growing_file(path, bytes);
   if (!named) return fail(named.error());
   const std::string& temporary = *named;
   if (::rename(temporary.c_str(), path.c_str()) != 0) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tailrace/core/temporary_file.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::simulate {
@@ -26,13 +27,12 @@ tl::unexpected<Error> failed(const std::string& path, std::string_view what) {
 }
 
 /// A file that nobody can see, in `folder`, or -1.
-int nameless_file(const std::string& folder) {
-  const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
+int unseen_file(const std::string& folder) {
+  const int file = core::nameless_file(folder, 0644);
   if (file >= 0) return file;
-  std::string name = folder + "/.tailrace-XXXXXX";  // a file system without nameless files
-  const int named = ::mkostemp(name.data(), O_CLOEXEC);
-  if (named >= 0) ::unlink(name.c_str());
-  return named;
+  const core::NamedFile named = core::named_file(folder + "/.tailrace");
+  if (named.fd >= 0) ::unlink(named.name.c_str());
+  return named.fd;
 }
 
 bool write_all(int file, std::string_view bytes) {
@@ -145,7 +145,7 @@ Result<std::unique_ptr<RequestCsv>> RequestCsv::open(const std::string& path,
   std::error_code none;
   std::string folder =
       target->in_place ? std::filesystem::temp_directory_path(none).string() : target->folder();
-  const int file = nameless_file(folder);
+  const int file = unseen_file(folder);
   if (file < 0) return failed(path, "no file can be made in its folder");
   std::unique_ptr<RequestCsv> csv(
       new RequestCsv(std::move(*target), std::move(folder), experiment, file));
@@ -156,7 +156,7 @@ Result<std::unique_ptr<RequestCsv>> RequestCsv::open(const std::string& path,
 }
 
 Result<std::unique_ptr<RequestLog::Part>> RequestCsv::begin(std::size_t cell, std::uint64_t seed) {
-  const int file = nameless_file(folder_);
+  const int file = unseen_file(folder_);
   if (file < 0) return failed(target_.path, "no file can be made in its folder");
   std::string prefix;
   for (std::size_t d = 0; d < experiment_.dimensions.size(); ++d) {
@@ -179,10 +179,8 @@ Result<void> RequestCsv::commit() {
     if (!opened) return fail(ErrorCode::kUnavailable, opened.error().message);
     into = *opened;
   } else {
-    const std::string temporary = fmt::format(
-        "{}/.{}.{}", target_.folder(), std::filesystem::path(path).filename().string(), ::getpid());
-    if (::linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", file_).c_str(), AT_FDCWD,
-                 temporary.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+    const std::string temporary = core::give_name(file_, path);
+    if (!temporary.empty()) {
       if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
       ::unlink(temporary.c_str());
       return failed(path, "rename");
