@@ -124,9 +124,10 @@ void limit_growth(std::span<const ModelAnalysis> models, GpuLimits limits,
     const std::int64_t granted = std::min(decision.desired - base, fits);
     limits.take(decision.key.ns, g.variant->accelerator, g.variant->gpus_per_replica, granted);
     if (base + granted == decision.desired) continue;
-    decision.waits_for = fmt::format(
-        "{} GPUs of {}", gpus_of(g.variant->gpus_per_replica, decision.desired - base - granted),
-        g.variant->accelerator);
+    const std::int64_t lacking =
+        gpus_of(g.variant->gpus_per_replica, decision.desired - base - granted);
+    decision.waits_for =
+        fmt::format("{} GPU{} of {}", lacking, lacking == 1 ? "" : "s", g.variant->accelerator);
     decision.apply("limit",
                    fmt::format("{} cut to {}: {} has no more free GPUs for {}", decision.desired,
                                base + granted, g.variant->accelerator, decision.key.ns),

@@ -95,7 +95,9 @@ void give_back(Plan& plan, const Plan& wanted, std::int64_t gpus) {
                                       std::max<std::int64_t>(0, plan.target[i] - plan.min(i)));
       plan.target[i] -= n;
       used -= n * each;
-      if (n > 0) plan.note[i] = fmt::format("rescale: {} GPUs are this model's share", gpus);
+      if (n > 0)
+        plan.note[i] = fmt::format("rescale: {} this model's share",
+                                   gpus == 1 ? "1 GPU is" : fmt::format("{} GPUs are", gpus));
     }
   }
 }

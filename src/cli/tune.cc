@@ -160,8 +160,10 @@ Result<void> follow(dataset::CsvReader& csv, tune::Estimator& estimator, bool js
   };
   auto table = tune::ObservationTable::open(csv.header());
   if (!table) return at_line(table.error());
-  if (!json) print_head();
+  bool any = false;
   const auto print = [&](const tune::Cycle& cycle) {
+    if (!json && !any) print_head();
+    any = true;
     (json ? print_json : print_row)(cycle.front().time_s, estimator.update(cycle));
     if (csv.lines().name() == "standard input") std::fflush(stdout);  // whoever writes may wait
   };
@@ -175,7 +177,9 @@ Result<void> follow(dataset::CsvReader& csv, tune::Estimator& estimator, bool js
     if (*ended) print(**ended);
   }
   if (const tune::Cycle last = table->finish(); !last.empty()) print(last);
-  return {};
+  if (any) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              csv.lines().name() + ": no row follows the header; give at least one observation");
 }
 
 /// What is wrong with a flag's value, with the dashes that people type.

@@ -144,6 +144,7 @@ def test_a_bad_flag_is_one_clear_error(args, words):
 @pytest.mark.parametrize("content, words", [
     ("", ["empty", "first line"]),
     ("time_s,pod\n1,a\n", ["header", "rate"]),
+    (HEADER, ["no row", "observation"]),
     (HEADER.strip() + ",batch\n60,a,1,100,50,20,8,3\n", ["header", "batch"]),
     (HEADER.strip() + ",rate\n60,a,1,100,50,20,8,3\n", ["rate"]),
     (HEADER + "60,a,1,100,50,20,8\n60,a,one,100,50,20,8\n", ["line 3", "rate", "one"]),
