@@ -231,7 +231,8 @@ class Store:
     def update_to(self, request, old, new):
         if new == old:
             return old
-        if new.get("spec") != old.get("spec") and "generation" in old["metadata"]:
+        noted = request.kind == "Deployment" and new["metadata"].get("annotations") != old["metadata"].get("annotations")
+        if "generation" in old["metadata"] and (noted or new.get("spec") != old.get("spec")):
             new["metadata"]["generation"] += 1
         return self.write(request, request.name, new, "MODIFIED")
 

@@ -134,6 +134,7 @@ def run(ask):
     say("PATCH", f"{DEPLOYMENTS}/a/scale", {"spec": {"replicas": -1}}, who="account", kind=MERGE)
     say("PATCH", f"{DEPLOYMENTS}/none/scale", {"spec": {"replicas": 1}}, who="account", kind=MERGE)
     say("PATCH", f"{DEPLOYMENTS}/a", {"spec": {"replicas": 1}}, who="account", kind=MERGE)
+    say("PATCH", f"{DEPLOYMENTS}/a", {"metadata": {"annotations": {"tailrace.dev/min-replicas": "2"}}}, kind=MERGE)
     say("PUT", f"{DEPLOYMENTS}/a/scale", scale, who="account")
     say("PATCH", f"{DEPLOYMENTS}/a/status", {"status": {"replicas": 2, "readyReplicas": 2}}, kind=MERGE)
     say("GET", f"{DEPLOYMENTS}/a/scale", who="account")
