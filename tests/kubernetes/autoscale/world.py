@@ -113,7 +113,8 @@ class World:
         self.write_account()
         for variant in VARIANTS:
             self.apply_variant(variant)
-        self.settings(transientDelay="0s", stabilisation={"upPods": 64})  # a new replica teaches at once, and any step is allowed
+        # A new replica teaches at once; steps are small, and one may follow the other.
+        self.settings(transientDelay="0s", stabilisation={"upPods": 2, "upPercent": "off", "upPeriod": "1s"})
         self.engines = Engines(self.cluster)
         self.engines.write_targets()
         self.start_prometheus()
