@@ -9,7 +9,7 @@
 #   make tie        TIE's evaluation in simulation: each published cell beside ours (about 90 s of CPU on one core)
 #   make beyond     what gittins gains over TIE, and where it does not (about 90 s of CPU on one core)
 #   make accuracy   what the capacity analyzer gets right and wrong, into docs/capacity-accuracy.md
-#   make test-kubernetes  the autoscaler against a real kube-apiserver (3.5 minutes; the first time 6 minutes of CPU to build it)
+#   make test-kubernetes  the autoscaler against a real kube-apiserver (3 minutes; the first time 6 minutes of CPU to build it)
 #   make autoscaler the control loop on a fixed load in simulation, into docs/autoscaler-scenario.md (about 160 s of CPU on one core)
 #   make autoscaler-real  the same with processes and Prometheus, into docs/autoscaler-real.md (about 12 minutes for each of SEEDS)
 #   make lint       formatting, layering, tidiness, clang-tidy
