@@ -70,6 +70,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     add_pods(candidate, pods, cluster, "");
     check_variant(candidate.variant);
   }
-  for (const auto& [product, gpus] : gpus_of_nodes(cluster.nodes)) TAILRACE_CHECK(gpus > 0);
+  for (const auto& [product, kind] : gpus_of_nodes(cluster.nodes)) {
+    TAILRACE_CHECK(kind.count > 0);
+  }
   return 0;
 }

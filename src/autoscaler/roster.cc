@@ -21,6 +21,20 @@ std::string fingerprint_of(const MachineVariant& variant) {
   return tune::fingerprint(settings);
 }
 
+/// Of a whole replica: several engines in one share its load, and their metrics are added up.
+queueing::ServiceLimits limits_of(const kubernetes::EngineFlags& flags) {
+  static constexpr std::int64_t kEnginesMax = 1024, kLimitMax = std::int64_t{1} << 40;
+  const auto engines = std::clamp<std::int64_t>(flags.data_parallel.value_or(1), 1, kEnginesMax);
+  const auto of_all = [engines](std::int64_t one) {
+    return std::min<std::int64_t>(one, kLimitMax) * engines;
+  };
+  queueing::ServiceLimits limits;
+  limits.max_num_seqs = of_all(flags.max_num_seqs.value_or(limits.max_num_seqs));
+  limits.max_batched_tokens = of_all(flags.max_batched_tokens.value_or(limits.max_batched_tokens));
+  limits.kv_tokens = of_all(flags.kv_tokens.value_or(0));
+  return limits;
+}
+
 KnownVariant known_of(const MachineVariant& variant) {
   KnownVariant out;
   out.key = {variant.ns, variant.model};
@@ -122,11 +136,7 @@ KnownVariant known_of(const kubernetes::DiscoveredVariant& found) {
   out.max = found.max;
   out.role = role_of(found.role);
   out.engine = engine_of(found.engine.engine);
-  if (found.engine.max_num_seqs) out.limits.max_num_seqs = *found.engine.max_num_seqs;
-  if (found.engine.max_batched_tokens) {
-    out.limits.max_batched_tokens = *found.engine.max_batched_tokens;
-  }
-  out.limits.kv_tokens = found.engine.kv_tokens.value_or(0);
+  out.limits = limits_of(found.engine);
   out.model_aliases = found.engine.served_names;
   std::erase(out.model_aliases, found.model);
   for (const auto& pod : found.pods) {

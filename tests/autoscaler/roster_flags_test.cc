@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tailrace/autoscaler/collector.h"
 
 namespace tailrace::autoscaler {
@@ -54,6 +56,18 @@ TEST(ClusterRoster, LimitsAreThoseOfTheFlags) {
   EXPECT_EQ(limits.max_batched_tokens, 4096);
   EXPECT_EQ(limits.kv_tokens, 200'000);
   EXPECT_EQ(known(llama()).limits.kv_tokens, 0) << "not known";
+}
+
+TEST(ClusterRoster, EnginesInOneReplicaAddTheirLimits) {
+  auto found = llama();
+  found.engine.max_num_seqs = 64;
+  found.engine.kv_tokens = std::numeric_limits<std::int64_t>::max();
+  const auto one = known(found).limits;
+  found.engine.data_parallel = 4;
+  const auto four = known(found).limits;
+  EXPECT_EQ(four.max_num_seqs, 256);
+  EXPECT_EQ(four.max_batched_tokens, 4 * one.max_batched_tokens) << "each has the usual one";
+  EXPECT_GT(four.kv_tokens, 0);
 }
 
 }  // namespace
