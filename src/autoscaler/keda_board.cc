@@ -9,6 +9,7 @@ namespace tailrace::autoscaler {
 
 void KedaBoard::record(const CycleRecord& record, bool leads) {
   const std::lock_guard lock(mutex_);
+  passive_ = !leads;
   if (!leads) {
     entries_.clear();
     unavailable_ = "this instance of the autoscaler does not lead; another one answers";
@@ -56,6 +57,11 @@ void KedaBoard::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   changed_.notify_all();
+}
+
+bool KedaBoard::passive() const {
+  const std::lock_guard lock(mutex_);
+  return passive_;
 }
 
 bool KedaBoard::closed() const {

@@ -58,7 +58,7 @@ class Service final : public externalscaler::ExternalScaler::Service {
     }
     std::optional<bool> said;
     std::uint64_t version = 0;
-    while (!context->IsCancelled() && !board_.closed()) {
+    while (!context->IsCancelled() && !board_.closed() && !board_.passive()) {
       const auto desired = board_.desired(ref->namespace_(), variant_of(*ref));
       if (!desired && desired.error().code == ErrorCode::kNotFound) {
         return status_of(desired.error());
@@ -114,28 +114,35 @@ class Service final : public externalscaler::ExternalScaler::Service {
 class GrpcServer final : public KedaServer {
  public:
   GrpcServer(KedaBoard& board, const KedaServerLimits& limits)
-      : board_(board), service_(board, limits.streams_max) {}
+      : board_(board), limits_(limits), service_(board, limits.streams_max) {}
   ~GrpcServer() override {
     board_.close();
-    if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    shut();
   }
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  Result<void> open(const net::Endpoint& at, const KedaServerLimits& limits) {
+  Result<void> serve(bool leads) override {
+    if (leads && !server_) return open(local_);
+    if (!leads) shut();
+    return {};
+  }
+
+  Result<void> open(const net::Endpoint& at) {
     net::Endpoint bound = at;
     if (bound.host.empty()) bound.host = "0.0.0.0";
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(net::to_string(bound), grpc::InsecureServerCredentials(), &port);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // an address in use is an error
-    builder.SetMaxReceiveMessageSize(limits.message_bytes_max);
+    builder.SetMaxReceiveMessageSize(limits_.message_bytes_max);
     grpc::ResourceQuota quota("keda");
-    quota.SetMaxThreads(limits.threads_max);
+    quota.SetMaxThreads(limits_.threads_max);
     builder.SetResourceQuota(quota);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (!server_ || port == 0) {
+      server_.reset();
       return fail(ErrorCode::kUnavailable,
                   fmt::format("KEDA's listener cannot be opened at {}; is the address in use?",
                               net::to_string(at)));
@@ -148,7 +155,15 @@ class GrpcServer final : public KedaServer {
   net::Endpoint local() const override { return local_; }
 
  private:
+  void shut() {
+    if (!server_) return;
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    server_.reset();
+    log::info("keda_closed", {{"address", net::to_string(local_)}});
+  }
+
   KedaBoard& board_;
+  KedaServerLimits limits_;
   Service service_;
   net::Endpoint local_;
   std::unique_ptr<grpc::Server> server_;
@@ -159,7 +174,7 @@ class GrpcServer final : public KedaServer {
 Result<std::unique_ptr<KedaServer>> KedaServer::listen(const net::Endpoint& at, KedaBoard& board,
                                                        const KedaServerLimits& limits) {
   auto server = std::make_unique<GrpcServer>(board, limits);
-  if (auto opened = server->open(at, limits); !opened) return fail(opened.error());
+  if (auto opened = server->open(at); !opened) return fail(opened.error());
   return server;
 }
 

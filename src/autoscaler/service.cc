@@ -278,6 +278,10 @@ void ServiceImpl::publish(const CycleReport& report) {
   facts.snapshot = report.snapshot.get();
   metrics_->record(report.record, facts);
   keda_board_.record(report.record, report.leads);
+  if (!keda_) return;
+  if (const auto served = keda_->serve(report.leads); !served) {
+    log::warn("keda_not_served", {{"error", served.error().message}});
+  }
 }
 
 void ServiceImpl::start(UniqueFunction<void(const CycleReport&)> on_end) {

@@ -126,6 +126,40 @@ TEST_F(Keda, AnInstanceThatDoesNotLeadIsAnErrorAndNeverZero) {
   EXPECT_EQ(metrics(object("a"), answer).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST_F(Keda, AConnectionToAnInstanceThatDoesNotLeadEndsAndComesBackWithTheLead) {
+  serve();
+  const auto lead = [this](bool leads) {
+    board.record(record_of(4), leads);
+    const auto served = server->serve(leads);
+    ASSERT_TRUE(served.has_value()) << served.error().message;
+  };
+  externalscaler::GetMetricsResponse answer;
+  lead(true);
+  ASSERT_TRUE(metrics(object("a"), answer).ok());
+  grpc::ClientContext context;
+  limit(context);
+  const auto stream = stub->StreamIsActive(&context, object("a"));
+  externalscaler::IsActiveResponse first;
+  ASSERT_TRUE(stream->Read(&first));
+  lead(false);
+  EXPECT_FALSE(stream->Read(&first)) << "the stream has ended";
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  lead(false);
+  const auto fresh =
+      grpc::CreateCustomChannel(net::to_string(server->local()), grpc::InsecureChannelCredentials(),
+                                grpc::ChannelArguments());
+  EXPECT_FALSE(
+      fresh->WaitForConnected(std::chrono::system_clock::now() + std::chrono::milliseconds(200)))
+      << "nobody listens";
+  lead(true);
+  lead(true);
+  stub = externalscaler::ExternalScaler::NewStub(fresh);
+  EXPECT_TRUE(fresh->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(20)));
+  answer.Clear();
+  ASSERT_TRUE(metrics(object("a"), answer).ok());
+  EXPECT_EQ(answer.metricvalues(0).metricvalue(), 4);
+}
+
 TEST_F(Keda, AStreamTellsEachChangeOfActivityOnce) {
   serve();
   board.record(record_of(0), true);

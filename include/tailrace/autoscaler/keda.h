@@ -36,6 +36,8 @@ class KedaBoard {
   std::uint64_t wait(std::uint64_t version, Duration limit) const;
   void close();
   bool closed() const;
+  /// The last cycle was of an instance that does not lead.
+  bool passive() const;
 
  private:
   struct Entry {
@@ -48,6 +50,7 @@ class KedaBoard {
   std::string unavailable_ = "no cycle has ended yet";
   std::uint64_t version_ = 0;
   bool closed_ = false;
+  bool passive_ = false;
 };
 
 struct KedaServerLimits {
@@ -62,6 +65,10 @@ class KedaServer {
   static Result<std::unique_ptr<KedaServer>> listen(const net::Endpoint& at, KedaBoard& board,
                                                     const KedaServerLimits& limits = {});
   virtual ~KedaServer() = default;  ///< closes the board and ends every call
+  /// Listens where this instance leads, and not where it does not: KEDA keeps one connection, which
+  /// a Service of all instances may have given to any, and only one that ends is made anew. What is
+  /// under way ends. Errors: kUnavailable (address in use; call it again).
+  virtual Result<void> serve(bool leads) = 0;
   virtual net::Endpoint local() const = 0;
 };
 
