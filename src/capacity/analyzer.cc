@@ -53,6 +53,16 @@ class VariantAnalysis {
   }
 
  private:
+  /// The model has no replica, and it is known that none is asked for.
+  bool at_rest() const {
+    if (published() || !model_.gateway) return false;
+    const auto& gateway = *model_.gateway;
+    return gateway.requests <= 0 && gateway.arrivals_per_s.value_or(0) <= 0 &&
+           std::all_of(model_.variants.begin(), model_.variants.end(), [](const auto& v) {
+             return v.variant->current <= 0 && v.variant->pending <= 0 && v.summary.pods == 0;
+           });
+  }
+
   bool published() const { return settings_.assembly == Assembly::kPublished; }
 
   VariantCapacity placeholder(Evidence evidence, std::string reason) {
@@ -83,6 +93,10 @@ class VariantAnalysis {
       placeholder(
           Evidence::kUnknown,
           fmt::format("no arrival rate: {} of {} pods did not report one", s.unknown_pods, s.pods));
+      return false;
+    }
+    if (at_rest()) {
+      placeholder(Evidence::kIdle, "at zero, since nobody asks");
       return false;
     }
     // Idle, or without replicas. What it would take can be known all the same: all variants of a

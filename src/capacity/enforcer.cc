@@ -91,7 +91,8 @@ void enforce(const ModelAnalysis& model, const ZeroEvidence& zero, std::span<Dec
     return;
   }
   decisions[*first].apply("scale from zero",
-                          waiting ? fmt::format("{:.0f} requests wait", *zero.waiting)
+                          waiting ? fmt::format("{:.0f} request{}", *zero.waiting,
+                                                *zero.waiting == 1 ? " waits" : "s wait")
                                   : "scale to zero is off: the cheapest variant keeps 1",
                           1);
 }

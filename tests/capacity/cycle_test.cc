@@ -158,6 +158,27 @@ TEST(Cycle, AnIdleModelKeepsTheCapacityThatItHadLearntAndShrinks) {
   EXPECT_EQ(result.decisions[0].desired, 1);
 }
 
+TEST(Cycle, AtZeroWithNobodyAskingIsADecisionAndNotWantOfKnowledge) {
+  auto config = with_targets();
+  config.models =
+      *Config::parse("default:\n  targetTTFT: 300\n  targetITL: 20\n  scaleToZero: true\n", "x");
+  const auto decide = [&](std::optional<Backlog> gateway, std::int64_t current) {
+    CycleState state(std::nullopt);
+    auto input = input_of(variant("h100", current));
+    input.models[0].gateway = gateway;
+    return run_cycle(0, input, config, state);
+  };
+  const auto rest = decide(Backlog{0}, 0);
+  EXPECT_FALSE(rest.any_failed());
+  EXPECT_EQ(rest.decisions[0].desired, 0);
+  EXPECT_TRUE(rest.decisions[0].informed);
+  EXPECT_THAT(rest.models[0].variants[0].failure.value_or(""), HasSubstr("nobody asks"));
+  EXPECT_EQ(decide(Backlog{1}, 0).decisions[0].desired, 1);
+  EXPECT_TRUE(decide(std::nullopt, 0).any_failed()) << "nobody knows whether somebody asks";
+  EXPECT_TRUE(decide(Backlog{0}, 1).any_failed()) << "its replica said nothing";
+  EXPECT_EQ(decide(Backlog{0}, 1).decisions[0].desired, 1);
+}
+
 TEST(Cycle, AModelWhoseEntryIsWrongIsNotWokenFromZero) {
   CycleConfig config;
   const std::vector<ConfigEntry> entries = {
