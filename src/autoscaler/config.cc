@@ -109,8 +109,13 @@ std::string summarize(const Config& config) {
                                  core::print_duration(config.interval), source_text(config),
                                  settings_text(config.settings));
   text += config.scale ? "moves replicas" : "recommends only";
-  text += config.database.empty() ? ", keeps nothing over a restart"
-                                  : fmt::format(", keeps its records in {}", config.database);
+  if (!config.database.empty()) {
+    text += fmt::format(", keeps its records in {}", config.database);
+  } else if (!config.state.config_map.empty()) {
+    text += fmt::format(", keeps what it learns in ConfigMap {}", config.state.config_map);
+  } else {
+    text += ", keeps nothing over a restart";
+  }
   text += config.metrics.enabled
               ? fmt::format("\nmetrics on {}", net::to_string(config.metrics.listen))
               : std::string("\nno metrics listener");

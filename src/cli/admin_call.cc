@@ -91,10 +91,10 @@ Result<AdminAnswer> call_admin(const AdminQuestion& question) {
   if (!url) return fail(url.error().with_context("--admin"));
   const auto answer = call(question, *url);
   if (!answer) {
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("no answer from {}: {}; is the gateway running, and is this its admin "
-                            "address?",
-                            question.admin, answer.error().message));
+    return fail(
+        ErrorCode::kUnavailable,
+        fmt::format("no answer from {}: {}; is the {} running, and is this its {} address?",
+                    question.admin, answer.error().message, question.server, question.listener));
   }
   boost::system::error_code error;
   const auto document = json::parse(answer->body, error);

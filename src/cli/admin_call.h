@@ -16,9 +16,10 @@ struct AdminQuestion {
   std::string admin;      ///< the listener's address, as --admin gave it
   std::string token_env;  ///< the environment variable that may hold the token
   std::string path;
-  std::string body = {};    ///< empty: a GET, else a POST
-  std::string tenant = {};  ///< x-tailrace-tenant; empty: none
-  std::string wanted;       ///< a member that a good answer has
+  std::string body = {};                               ///< empty: a GET, else a POST
+  std::string tenant = {};                             ///< x-tailrace-tenant; empty: none
+  std::string wanted;                                  ///< a member that a good answer has
+  std::string server = "gateway", listener = "admin";  ///< whose, for messages
 };
 
 struct AdminAnswer {

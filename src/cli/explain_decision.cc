@@ -57,7 +57,9 @@ Result<std::string> document_of(const DecisionQuestion& question) {
   auto answer = call_admin({.admin = question.from,
                             .token_env = "",
                             .path = "/tailrace/v1/decisions",
-                            .wanted = "cycle"});
+                            .wanted = "cycle",
+                            .server = "autoscaler",
+                            .listener = "metrics"});
   if (!answer) return fail(answer.error());
   return std::move(answer->text);
 }
