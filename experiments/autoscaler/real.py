@@ -291,14 +291,14 @@ def preface(plan, scale, seeds):
     minutes = [(s["to_s"] - s["from_s"]) / 60 for s in plan["segments"]]
     return f"""# The autoscaler with real processes
 
-`make autoscaler-real SEEDS={seeds}` prints this page. All parts are processes of their own on 127.0.0.1, as an operator would start them:
+`make autoscaler-real SEEDS={seeds}` writes this page. All parts are processes of their own on 127.0.0.1, as an operator would start them:
 `tailrace serve`; Debian's `prometheus`, which scrapes the gateway and every port that an engine may listen on; `tailrace
 autoscale` with `source: prometheus`, which starts and ends `tailrace engine` and registers it with the gateway; and `tailrace
 load`, which sends each request at its time and measures from that time.
 
 Everything runs {scale:g} times faster than the times on this page: the engines' milliseconds, targets, cycle, windows, start-up
-and scrapes are divided by {scale:g}. What cannot be set does not: four minutes of arrivals and five of lengths that the autoscaler
-remembers, and the half second between two looks at a process that starts or ends.
+and scrapes are divided by {scale:g}. Two things cannot be set and stay as they are: the four minutes of arrivals
+and five of lengths that the autoscaler remembers, and the half second between two looks at a process.
 
 - **Load.** {plan['base_rate']:g} requests/s for {minutes[0]:g} minutes, a ramp to {plan['peak_rate']:g} in {minutes[1]:g}, a plateau of {minutes[2]:g}, a fall to {plan['base_rate']:g} in {minutes[3]:g}, a lull of {minutes[4]:g}, after {WARM_UP_S // 60} minutes
   of the base load that do not count. Poisson arrivals; answers log-t (ν 3.5, mean 140 tokens, cut at 1024), prompts
@@ -349,8 +349,11 @@ def report(plan, results):
         cores = ", ".join(f"{c:.2f}" for c in r["cpu"].values())
         print(f"| {seed} | {r['offered']} | {r['failed']} | {r['tokens_per_s']:.0f} | {r['sent_late_ms']:.2f} ms | {woken} ms | "
               f"{r['engine_late_ms']:.0f} ms | {cores} | {r['load_average']:.1f} | {r['ups']}, {r['downs']} in {r['cycles']} cycles | {r['wall_s']:.0f} s |")
-    print("\nMilliseconds, tokens/s and cores of this table alone are of the machine's own clock. \"Woken late\" is how much longer than asked a\n"
-          "process slept that did nothing else; a load average above 2 says that other work was on the machine.\n")
+    print("""
+Milliseconds, tokens/s and cores of this table alone are of the machine's own clock. "Sent late": the client after a request's
+time. "Woken late": how much later than asked a process woke that only slept. "Engine late": the most that an emulated engine was
+behind its clock. A load average above 2 says that other work was on the machine.
+""")
     worst = min(r["goodput"] for _, r in results)
     replicas = max(r["replica_s"] for _, r in results) / least["replica_s"]
     missed = 0

@@ -161,7 +161,7 @@ std::string preface() {
   const Scenario& of = simulated_scenario();
   return fmt::format(R"(# The autoscaler on a fixed load
 
-`make autoscaler` prints this page. The loop that production runs (`autoscaler::Brain` over
+`make autoscaler` writes this page. The loop that production runs (`autoscaler::Brain` over
 `capacity::run_cycle`) decides every {:g} s for a simulated fleet, from rates and means that are made
 of the engines' counters. Replicas take {:g} s to start, and end their requests before they go.
 Requests wait in the gateway's one queue, first come, first served.

@@ -110,8 +110,9 @@ void visit_variant(SchemaVisitor& v, MachineVariant& variant) {
                         {"llama.cpp", observe::EngineKind::kLlamaCpp}},
                        "Whose metric names it has; tailrace engine has those of vllm."));
   v.field(required(command_field("command", variant.command,
-                                 "Program and arguments, no shell. {port}, {name} and {model} "
-                                 "stand for the replica's port and name and for the model.")));
+                                 "Program and arguments, no shell. {port}, {name}, {model}, "
+                                 "{index} and {host} stand for the replica's port and name, the "
+                                 "model, its number and the address it listens on.")));
   v.field(text_list_field("env", variant.env, "NAME=value pairs besides our own environment."));
   v.field(text_field("folder", variant.folder, "Working folder; none: ours."));
   v.field(required(int_field("first_port", variant.first_port, 1, 65535,

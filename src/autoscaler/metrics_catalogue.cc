@@ -100,7 +100,7 @@ constexpr std::array<core::MetricInfo, static_cast<std::size_t>(SeriesId::kCount
     {"tailrace_autoscaler_rate_per_replica", "gauge", kVariant,
      "Requests per second that one replica takes within the SLO."},
     {"tailrace_autoscaler_rate_per_replica_bound", "gauge", "variant_name, namespace, model, bound",
-     "Its 90 % interval: low, high."},
+     "Its 90 % interval: low, high; absent until the parameters are identified."},
     {"tailrace_autoscaler_utilization", "gauge", kVariant, "Demand over what its replicas take."},
     {"tailrace_autoscaler_data_age_seconds", "gauge", kVariant,
      "Age of its newest reading; absent where none was ever had."},
@@ -131,8 +131,8 @@ std::string autoscaler_metrics_reference() {
 
 Times are seconds, rates requests per second. What is not known is absent, never 0. A variant or model that vanishes takes
 its series along. `wva_*` series are those of the workload-variant-autoscaler, so that a HorizontalPodAutoscaler or a
-ScaledObject which reads them goes on as before; `wva_names: false` leaves them out. With `controller_instance` their
-gauges have that label too. An instance that does not lead says nothing of models and variants.
+ScaledObject which reads them goes on as before; `metrics.wva_names: false` leaves them out. With
+`kubernetes.controller_instance` their gauges have that label too. A counter with labels appears with its first event. An instance that does not lead says nothing of models and variants.
 
 Of its series these are not here, since nothing of ours would be their value: `wva_config_kv_spare_threshold` and
 `wva_config_queue_spare_threshold` (replicas are sized by latency targets; there are no such thresholds). Capacities are
