@@ -26,12 +26,17 @@ std::int64_t gpus_each(const Plan& plan, std::size_t i) {
   return std::max(1, plan.variant(i).gpus_per_replica);
 }
 
-/// GPUs of `replicas`, far below overflow.
+/// GPUs of `replicas` of one variant, far below overflow.
+std::int64_t gpus_of(const Plan& plan, std::size_t i, std::int64_t replicas) {
+  const std::int64_t n = std::clamp<std::int64_t>(replicas, 0, kReplicasMax);
+  return std::min(kReplicasMax, n * gpus_each(plan, i));
+}
+
+/// Of all variants.
 std::int64_t gpus_of(const Plan& plan, std::span<const std::int64_t> replicas) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
-    const std::int64_t n = std::clamp<std::int64_t>(replicas[i], 0, kReplicasMax);
-    sum = std::min(kReplicasMax, sum + std::min(kReplicasMax, n * gpus_each(plan, i)));
+    sum = std::min(kReplicasMax, sum + gpus_of(plan, i, replicas[i]));
   }
   return sum;
 }
@@ -77,7 +82,7 @@ void give_back(Plan& plan, const Plan& wanted, std::int64_t gpus) {
   for (const std::size_t i : order) {
     const Role role = plan.model->roles.empty() ? Role::kBoth : plan.variant(i).role;
     weights[role] += double(wanted.target[i]) * double(gpus_each(plan, i));
-    floors[role] += plan.min(i) * gpus_each(plan, i);
+    floors[role] = add_counts(floors[role], gpus_of(plan, i, plan.min(i)));
   }
   const auto shares = split_by_role(gpus, floors, weights);
   for (const auto& [role, share] : shares) {
@@ -86,7 +91,7 @@ void give_back(Plan& plan, const Plan& wanted, std::int64_t gpus) {
     for (const std::size_t i : order) {
       if (!plan.model->roles.empty() && plan.variant(i).role != role) continue;
       members.push_back(i);
-      used += plan.target[i] * gpus_each(plan, i);
+      used = std::min(kReplicasMax, used + gpus_of(plan, i, plan.target[i]));
     }
     for (const std::size_t i : members) {
       if (used <= share) break;
