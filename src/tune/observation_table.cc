@@ -91,12 +91,17 @@ Result<std::optional<Cycle>> ObservationTable::add(std::span<const std::string> 
                              row.time_s, cycle_.front().time_s));
     }
     ended = std::exchange(cycle_, {});
+    pods_.clear();
   }
   if (cycle_.size() == kCycleRowsMax) {
     return fail(ErrorCode::kResourceExhausted,
                 fmt::format("column time_s: more than {} rows have the time {}; one variant has "
                             "fewer pods, so give the rows of one variant",
                             kCycleRowsMax, row.time_s));
+  }
+  if (!row.pod.empty() && !pods_.insert(row.pod).second) {
+    return bad(fmt::format("column pod: {} has two rows of the time {}; keep one",
+                           core::quoted(row.pod), row.time_s));
   }
   cycle_.push_back(std::move(row));
   return ended;

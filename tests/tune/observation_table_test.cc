@@ -117,9 +117,18 @@ TEST(ObservationTable, TimeNeverGoesBack) {
   EXPECT_NE(why.find("59 comes after 60; sort"), std::string::npos) << why;
 }
 
+TEST(ObservationTable, APodSpeaksOnceInACycle) {
+  auto rows = table();
+  ASSERT_TRUE(rows.add(Cells{"60", "a", "1", "100", "50", "20", "8"}));
+  ASSERT_TRUE(rows.add(Cells{"60", "b", "1", "100", "50", "20", "8"}));
+  const auto why = refusal(rows, {"60", "a", "1", "100", "50", "20", "8"});
+  EXPECT_NE(why.find("pod: \"a\" has two rows of the time 60; keep one"), std::string::npos) << why;
+  EXPECT_TRUE(rows.add(Cells{"75", "a", "1", "100", "50", "20", "8"}));
+}
+
 TEST(ObservationTable, ACycleHasABound) {
   auto rows = table();
-  const Cells row{"60", "a", "1", "100", "50", "20", "8"};
+  const Cells row{"60", "", "1", "100", "50", "20", "8"};
   for (std::size_t i = 0; i < ObservationTable::kCycleRowsMax; ++i) ASSERT_TRUE(rows.add(row));
   const auto added = rows.add(row);
   ASSERT_FALSE(added);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ class ObservationTable {
   /// For each column, its place among the known ones.
   std::vector<std::size_t> columns_;
   Cycle cycle_;
+  std::set<std::string> pods_;  ///< that the cycle has a row of
 };
 
 }  // namespace tailrace::tune
