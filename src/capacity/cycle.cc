@@ -180,6 +180,11 @@ std::optional<GpuLimits> limits_of(const CycleInput& input, const CycleConfig& c
                                    std::vector<ModelAnalysis>& models) {
   if (input.limits) return input.limits;
   auto total = config.total_gpus;
+  if (config.limit_to_nodes && !input.node_gpus) {
+    for (ModelAnalysis& model : models) {
+      model.notes.push_back("limitToNodes limits nothing: nobody has counted the GPUs of nodes");
+    }
+  }
   if (config.limit_to_nodes && input.node_gpus) {
     for (ModelAnalysis& model : models) {
       for (const VariantCapacity& v : model.variants) {

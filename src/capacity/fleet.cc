@@ -66,7 +66,8 @@ std::string explain_fleet(const FleetSettings& fleet) {
       out += fmt::format("Quota of {}: {}.\n", ns, counts_text(counts));
     }
   }
-  if (fleet.limit_to_nodes) out += "Growth stops at the GPUs of the cluster's nodes.\n";
+  if (fleet.limit_to_nodes)
+    out += "Growth stops at the GPUs of the cluster's nodes, where they are counted.\n";
   if (const auto& s = fleet.stabilisation) {
     out += fmt::format("Windows: {:g} s down, {:g} s up; {}, {}.\n", s->down_window_s,
                        s->up_window_s, cap_text(s->up, "more"), cap_text(s->down, "fewer"));

@@ -231,6 +231,14 @@ TEST(Cycle, GrowthStopsAtTheTighterOfWhatIsConfiguredAndWhatNodesHave) {
   EXPECT_EQ(desired(5, {{"L4", 4}}), 5);
 }
 
+TEST(Cycle, NodesThatNobodyCountedAreSaidToLimitNothing) {
+  auto config = with_targets();
+  config.limit_to_nodes = true;
+  CycleState state(std::nullopt);
+  const auto result = run(state, config, 10, 50, 2);
+  EXPECT_THAT(result.models[0].notes, ::testing::Contains(HasSubstr("limits nothing")));
+}
+
 TEST(SpecSection8, AFreshReplicaTeachesNothingFor120Seconds) {
   const auto config = with_targets();
   CycleState state(std::nullopt);
