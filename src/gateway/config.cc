@@ -7,6 +7,7 @@
 #include <set>
 
 #include "gateway/config_schema.h"
+#include "gateway/metrics.h"
 #include "tailrace/core/text.h"
 #include "tailrace/core/yaml_tree.h"
 
@@ -37,6 +38,21 @@ void check_backend(const BackendConfig& backend, const std::string& prefix,
   }
 }
 
+void check_models(const Config& config, core::Problems& problems) {
+  if (config.models.contains("")) {
+    problems.add("models", "an entry has an empty name; name the model, as requests spell it");
+  }
+  const auto awaited = std::count_if(config.models.begin(), config.models.end(),
+                                     [](const auto& entry) { return entry.second.awaited; });
+  // Nobody would bring an engine for what waits unseen.
+  if (static_cast<std::size_t>(awaited) > kLabelNamesMax) {
+    problems.add("models", fmt::format("{} of them are awaited; at most {} can be, since no more "
+                                       "have series of their own in /metrics for an autoscaler to "
+                                       "see; take \"awaited\" from the others",
+                                       awaited, kLabelNamesMax));
+  }
+}
+
 /// What no single key can tell.
 void check_together(const Config& config, core::Problems& problems) {
   std::set<std::string_view> names;
@@ -49,6 +65,7 @@ void check_together(const Config& config, core::Problems& problems) {
                                                 core::quoted(backend.name)));
     }
   }
+  check_models(config, problems);
   const AdminConfig& admin = config.admin;
   if (!admin.token_env.empty() && !admin.token_file.empty()) {
     problems.add("admin.token_file", "stands beside admin.token_env; keep one of them");

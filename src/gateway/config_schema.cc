@@ -52,9 +52,12 @@ void visit_model(SchemaVisitor& v, ModelConfig& model) {
   v.field(optional_tokens_field("default_cap", model.default_cap,
                                 "Longest answer, in tokens, to reckon with where a request sets no "
                                 "limit."));
-  v.field(flag_field("awaited", model.awaited,
-                     "Whether its requests wait while no engine serves it, for an autoscaler to "
-                     "bring one; otherwise they are answered with 404."));
+  v.field(
+      flag_field("awaited", model.awaited,
+                 "Whether requests that generate wait while no engine serves it, for an "
+                 "autoscaler to bring one; otherwise they are answered with 404. Others, such "
+                 "as embeddings, count as arrivals but are answered with 503, to be sent again. "
+                 "At most 1,000 models."));
 }
 
 void visit_schedule(SchemaVisitor& v, dispatch::DispatchConfig& dispatch) {

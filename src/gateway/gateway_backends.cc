@@ -92,23 +92,24 @@ void Gateway::Impl::refresh_gauges() {
     sum.tokens += *request->predicted_tokens();
     ++sum.requests;
   }
+  metrics.zero_gauges();  // what has gone has none, and several may be "other"
   for (const auto& pool : dispatcher.pools(now)) {
     auto& gauges = metrics.model(pool.model);
     const auto& known = predicted[pool.model];
-    gauges.queue_output_tokens.set(known.requests == 0
+    gauges.queue_output_tokens.add(known.requests == 0
                                        ? 0
                                        : known.tokens / static_cast<double>(known.requests) *
                                              static_cast<double>(pool.waiting));
-    gauges.queue_jobs.set(static_cast<double>(pool.waiting));
-    gauges.queue_bytes.set(static_cast<double>(pool.queued_bytes));
-    gauges.running_jobs.set(static_cast<double>(pool.running));
-    gauges.slots.set(pool.slots);
+    gauges.queue_jobs.add(static_cast<double>(pool.waiting));
+    gauges.queue_bytes.add(static_cast<double>(pool.queued_bytes));
+    gauges.running_jobs.add(static_cast<double>(pool.running));
+    gauges.slots.add(pool.slots);
   }
   for (const auto& view : dispatcher.backends()) {
     auto& gauges = metrics.backend(view.name);
-    gauges.running.set(view.running);
-    gauges.slots.set(view.slots);
-    gauges.healthy.set(view.healthy ? 1 : 0);
+    gauges.running.add(view.running);
+    gauges.slots.add(view.slots);
+    gauges.healthy.add(view.healthy ? 1 : 0);
   }
   metrics.connections.set(static_cast<double>(public_server->connections()));
   metrics.exchanges.set(static_cast<double>(public_server->exchanges()));

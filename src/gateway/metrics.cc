@@ -18,7 +18,6 @@
 namespace tailrace::gateway {
 namespace {
 
-constexpr std::size_t kNamesMax = 1000;  // a label's distinct values, "other" aside
 constexpr std::string_view kOther = "other";
 constexpr std::size_t kFamilies = static_cast<std::size_t>(MetricId::kCount);
 
@@ -197,15 +196,28 @@ Metrics::~Metrics() = default;
 void Metrics::add_model(std::string_view name) {
   const std::lock_guard lock(impl_->mutex);
   auto& known = impl_->models;
-  if (known.size() > kNamesMax || known.find(name) != known.end()) return;
+  if (known.size() > kLabelNamesMax || known.find(name) != known.end()) return;
   known.emplace(name, impl_->make_model(std::string(name)));
 }
 
 void Metrics::add_backend(std::string_view name) {
   const std::lock_guard lock(impl_->mutex);
   auto& known = impl_->backends;
-  if (known.size() > kNamesMax || known.find(name) != known.end()) return;
+  if (known.size() > kLabelNamesMax || known.find(name) != known.end()) return;
   known.emplace(name, impl_->make_backend(std::string(name)));
+}
+
+void Metrics::zero_gauges() {
+  const std::lock_guard lock(impl_->mutex);
+  for (auto& [name, model] : impl_->models) {
+    for (Gauge* gauge : {&model.queue_jobs, &model.queue_bytes, &model.queue_output_tokens,
+                         &model.running_jobs, &model.slots}) {
+      gauge->set(0);
+    }
+  }
+  for (auto& [name, backend] : impl_->backends) {
+    for (Gauge* gauge : {&backend.running, &backend.slots, &backend.healthy}) gauge->set(0);
+  }
 }
 
 ModelMetrics& Metrics::model(std::string_view name) {

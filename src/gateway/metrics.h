@@ -83,6 +83,9 @@ struct BackendMetrics {
   Counter requests, backoffs;
 };
 
+/// Distinct names of models, and of backends, that have series of their own; "other" comes on top.
+inline constexpr std::size_t kLabelNamesMax = 1000;
+
 class Metrics {
  public:
   explicit Metrics(std::string_view version);
@@ -90,12 +93,14 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  /// Makes a name a label of its own; further ones than 1,000 count as "other".
+  /// Makes a name a label of its own; further ones than kLabelNamesMax count as "other".
   void add_model(std::string_view name);
   void add_backend(std::string_view name);
   /// The handles of a name, or those of "other". The references stay valid.
   ModelMetrics& model(std::string_view name);
   BackendMetrics& backend(std::string_view name);
+  /// Of all models and backends, so that those which share a label can be added up.
+  void zero_gauges();
 
   void count_request(std::string_view model, RequestOutcome outcome, int status);
   void count_refusal(std::string_view model, dispatch::Refusal refusal);

@@ -1,7 +1,8 @@
 #include "gateway/models.h"
 
-#include <algorithm>
 #include <boost/json.hpp>
+#include <set>
+#include <string>
 
 namespace tailrace::gateway {
 namespace json = boost::json;
@@ -27,23 +28,20 @@ std::string_view id_of(const json::value& entry) {
 std::vector<json::value> merge(const std::vector<std::shared_ptr<Backend>>& backends,
                                const std::vector<std::string>& awaited) {
   std::vector<json::value> merged;
-  const auto listed = [&merged](std::string_view id) {
-    return std::any_of(merged.begin(), merged.end(),
-                       [id](const auto& e) { return id_of(e) == id; });
-  };
+  std::set<std::string, std::less<>> listed;
   for (const auto& backend : backends) {
     auto data = parse(backend->models_json);
     if (!data || !data->is_array()) continue;
+    const std::set<std::string_view> served(backend->models.begin(), backend->models.end());
     for (auto& entry : data->get_array()) {
       const auto id = id_of(entry);
-      const auto& served = backend->models;
-      if (std::find(served.begin(), served.end(), id) == served.end() || listed(id)) continue;
+      if (!served.contains(id) || !listed.emplace(id).second) continue;
       merged.push_back(std::move(entry));
     }
   }
   const auto add_own = [&](const std::vector<std::string>& models) {
     for (const auto& model : models) {
-      if (listed(model)) continue;
+      if (!listed.insert(model).second) continue;
       merged.push_back(json::object{
           {"id", model}, {"object", "model"}, {"created", 0}, {"owned_by", "tailrace"}});
     }

@@ -110,6 +110,8 @@ void Passthrough::choose_and_send() {
   }
   auto backend = choose();
   if (!backend) {
+    // It is the reason to bring one.
+    if (dispatcher.awaits(model_)) context_.metrics.model(model_).arrivals.add();
     refuse(503, "no healthy backend can take this request", "no_backend", RequestOutcome::kFailed);
     return;
   }

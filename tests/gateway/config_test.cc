@@ -1,5 +1,6 @@
 #include "tailrace/gateway/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,6 +48,20 @@ std::string errors(std::string_view text, const Environment& env = no_environmen
 
 std::string with(std::string_view more) {
   return std::string(kSmallest) + std::string(more);
+}
+
+TEST(Config, MoreModelsThanHaveSeriesCannotBeAwaited) {
+  std::string models = "backends: []\nmodels:\n";
+  for (int i = 0; i < 1000; ++i) models += fmt::format("  m{}: {{awaited: true}}\n", i);
+  models += "  plain: {default_cap: 7}\n";
+  good(models);
+  EXPECT_THAT(errors(models + "  one: {awaited: true}\n"),
+              HasSubstr("models: 1001 of them are awaited; at most 1000 can be"));
+}
+
+TEST(Config, AModelHasAName) {
+  EXPECT_THAT(errors("models: {'': {awaited: true}}\n"),
+              HasSubstr("models: an entry has an empty name; name the model"));
 }
 
 TEST(Config, TheSmallestFileGetsDefaults) {

@@ -70,10 +70,12 @@ TEST_F(Demand, RequestsForAnAwaitedModelWaitAreSeenAndGoToItsFirstEngine) {
   world.run(milliseconds(5));
   EXPECT_EQ(reply->status(), 0) << reply->body;
   EXPECT_EQ(unqueued->status(), 503) << unqueued->body;
+  EXPECT_EQ(unqueued->header("retry-after"), "1");
   EXPECT_NE(models->body.find("\"id\":\"m\""), std::string::npos) << models->body;
   EXPECT_EQ(ready->status(), 200);
   EXPECT_EQ(value("tailrace_queue_jobs{model=\"m\"}"), 1);
-  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 1);
+  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 2)
+      << "what cannot wait wakes an engine too";
   const auto put = world.admin("PUT", "/tailrace/v1/backends/a",
                                "{\"url\":\"" + engine.url() + "\",\"models\":[\"m\"],\"slots\":4}");
   world.run(seconds(3));
@@ -85,6 +87,32 @@ TEST_F(Demand, RequestsForAnAwaitedModelWaitAreSeenAndGoToItsFirstEngine) {
   EXPECT_EQ(removed->status(), 200);
   EXPECT_EQ(again->status(), 0) << "an engine may come back";
   EXPECT_EQ(value("tailrace_queue_jobs{model=\"m\"}"), 1);
+}
+
+TEST_F(Demand, EveryAwaitedModelHasSeriesAndModelsWithoutAreAddedUp) {
+  for (int i = 0; i < 1000; ++i) world.config.models["m" + std::to_string(i)].awaited = true;
+  world.add_engine("a", 1, {"x", "y"});
+  world.start();
+  const auto runs = world.chat(",\"model\":\"x\"");
+  world.run(milliseconds(5));
+  const auto waits = world.chat(",\"model\":\"x\"");
+  const auto waits_too = world.chat(",\"model\":\"y\"");
+  const auto last = world.chat(",\"model\":\"m999\"");
+  world.run(milliseconds(5));
+  EXPECT_EQ(value("tailrace_queue_jobs{model=\"m999\"}"), 1);
+  EXPECT_EQ(value("tailrace_queue_jobs{model=\"other\"}"), 2);
+  EXPECT_EQ(value("tailrace_running_jobs{model=\"other\"}"), 1);
+  EXPECT_EQ(value("tailrace_queue_jobs{model=\"other\"}"), 2) << "and not more by asking again";
+}
+
+TEST_F(Demand, WhatHasGoneHasNoGaugesLeft) {
+  world.add_engine("a", 4);
+  world.start();
+  EXPECT_EQ(value("tailrace_slots{model=\"m\"}"), 4);
+  const auto removed = world.admin("DELETE", "/tailrace/v1/backends/a");
+  world.run(milliseconds(5));
+  EXPECT_EQ(value("tailrace_slots{model=\"m\"}"), 0);
+  EXPECT_EQ(value("tailrace_backend_healthy{backend=\"a\"}"), 0);
 }
 
 TEST_F(Demand, TheBacklogIsSaidInTokensThatItIsPredictedToGenerate) {
