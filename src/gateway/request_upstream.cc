@@ -275,6 +275,13 @@ void GenerationRequest::failed_before_first_byte(const net::CallError& error) {
   first_byte_timer_.reset();
   call_.reset();
   count_failure(error);
+  if (error.phase == net::CallPhase::kConnect && context_.dispatcher.awaits(parsed_.model)) {
+    // Nothing was sent, and another engine may come; this one is left alone for a moment, so that
+    // a dead one is not asked again and again until its health check has found out.
+    (void)context_.dispatcher.set_backoff(record_->backend, context_.loop.now() + kBackoffDefault);
+    back_to_queue(record_->backend);
+    return;
+  }
   failed_backends_.insert(record_->backend);
   if (record_->attempts < kAttemptsMax && another_backend_could()) {
     back_to_queue(record_->backend);

@@ -135,6 +135,44 @@ TEST_F(Failure, ARefusedConnectionIs502OrAnotherBackend) {
   EXPECT_TRUE(world.idle());
 }
 
+TEST_F(Failure, ARequestThatReachesNoEngineOfAnAwaitedModelWaitsForOne) {
+  world.config.models["m"].awaited = true;
+  auto& engine = world.add_engine("a", 4);
+  engine.script([](EngineRequest& request) { request.whole(1); });
+  world.start();
+  engine.kill();
+  std::vector<std::shared_ptr<Reply>> replies;
+  for (int i = 0; i < 6; ++i) replies.push_back(world.chat());
+  world.run(seconds(5));
+  for (const auto& reply : replies) EXPECT_EQ(reply->status(), 0) << reply->body;
+  EXPECT_EQ(world.pool().waiting, 6U);
+  engine.start();
+  world.run(seconds(10));
+  for (const auto& reply : replies) EXPECT_EQ(reply->status(), 200) << reply->body;
+  EXPECT_TRUE(world.idle());
+}
+
+TEST_F(Failure, AnUnreachableEngineIsNotAskedAgainAndAgainWhereNoProbeFindsOut) {
+  world.config.models["m"].awaited = true;
+  world.config.health.enabled = false;
+  world.config.timeouts.queue = seconds(10);
+  auto& engine = world.add_engine("a", 1);
+  world.start();
+  engine.kill();
+  const auto reply = world.chat();
+  world.run(seconds(11));
+  EXPECT_EQ(reply->status(), 503) << "timeouts.queue holds";
+  const auto metrics = world.admin("GET", "/metrics");
+  world.run(milliseconds(5));
+  const std::string series = "\ntailrace_backend_requests_total{backend=\"a\"} ";
+  const auto at = metrics->body.find(series);
+  ASSERT_NE(at, std::string::npos);
+  const double attempts = std::stod(metrics->body.substr(at + series.size()));
+  EXPECT_GT(attempts, 1);
+  EXPECT_LT(attempts, 25) << "about two a second";
+  EXPECT_TRUE(world.idle());
+}
+
 TEST_F(Failure, AnEngineThatNeverAnswersIs504AndFreesItsSlot) {
   world.config.timeouts.first_byte = seconds(2);
   auto& engine = world.add_engine("a", 1);
