@@ -37,9 +37,16 @@ void row(std::string_view name, const std::string& value) {
   fmt::print("  {:<12} {}\n", name, value);
 }
 
+/// It waits for an engine to come, and not for others to go.
+bool engine_awaited(const json::object& place) {
+  const auto backends = number_of(at(place, "backends"));
+  return backends && *backends == 0;
+}
+
 std::string headline(const json::object& d) {
   const std::string state = text(at(d, "state"));
   if (const auto* place = at(d, "place").if_object()) {
+    if (engine_awaited(*place)) return "waits for an engine";
     const auto position = number_of(at(*place, "position"));
     if (!position) return "waits";
     return *position == 0 ? "waits and goes next"
@@ -67,6 +74,9 @@ std::string advice(const json::object& d) {
     return outcome == "completed" ? "The engine itself answered with this error." : "";
   }
   if (const auto* place = at(d, "place").if_object()) {
+    if (engine_awaited(*place)) {
+      return "No engine serves " + text(at(d, "model")) + "; one is awaited.";
+    }
     if (at(*place, "overdue").is_bool() && at(*place, "overdue").get_bool()) {
       return "It is past the waiting bound, so it goes before everything that is not. If many are, "
              "the engines are too few: see oldest_wait_ms in /tailrace/v1/queue.";

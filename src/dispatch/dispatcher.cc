@@ -36,6 +36,12 @@ Event event_of(Outcome outcome) {
   return Event::kFailed;
 }
 
+/// Backends that take its jobs, healthy or not.
+int serving(const Pool& pool) {
+  return static_cast<int>(std::count_if(pool.backends.begin(), pool.backends.end(),
+                                        [](const Backend* backend) { return !backend->draining; }));
+}
+
 }  // namespace
 
 struct Dispatcher::Impl {
@@ -446,9 +452,7 @@ std::vector<PoolView> Dispatcher::pools(MonoTime now) const {
     view.queued_bytes = pool->queued_bytes;
     view.running = pool->running_jobs;
     view.slots = usable_slots(*pool, now);
-    view.backends =
-        static_cast<int>(std::count_if(pool->backends.begin(), pool->backends.end(),
-                                       [](const Backend* backend) { return !backend->draining; }));
+    view.backends = serving(*pool);
     view.policy = pool->queue.policy().name();
     view.drain_per_second = drain_per_second(*pool, now);
     if (const auto oldest = pool->queue.oldest_arrival()) view.oldest_wait = now - *oldest;
@@ -494,6 +498,7 @@ Result<Explanation> Dispatcher::explain(JobId id, MonoTime now) const {
     } else {
       explanation.state = "waiting";
       explanation.place = record.pool->queue.place(id, now).value();
+      explanation.backends = serving(*record.pool);
     }
     return explanation;
   }

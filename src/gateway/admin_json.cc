@@ -183,7 +183,8 @@ std::string explain_json(const RequestRecord& record, const Result<dispatch::Exp
       document["place"] = json::object{{"position", place->place->position},
                                        {"key", place->place->key},
                                        {"overdue", place->place->overdue},
-                                       {"rule", place->place->rule}};
+                                       {"rule", place->place->rule},
+                                       {"backends", place->backends}};
     }
     for (const auto& note : place->notes) notes.emplace_back(note);
   }

@@ -52,6 +52,17 @@ def test_log_and_explain_say_why_a_request_was_refused(front):
     assert code == 0 and "The engine itself answered" in shown, shown
 
 
+def test_explain_says_that_an_engine_is_awaited():
+    with Gateway({"backends": [], "models": {"m": {"awaited": True}}}) as gateway:
+        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}]}).encode()
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as sock:
+            sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: t\r\nx-request-id: early\r\n"
+                         b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            wait_until(lambda: "early waits for an engine" in run("explain", "--admin", gateway.admin_url, "early")[1])
+            shown = run("explain", "--admin", gateway.admin_url, "early")[1]
+    assert "No engine serves m; one is awaited." in shown and "max_tokens" not in shown, shown
+
+
 def test_explain_says_where_a_token_goes():
     with Gateway({"backends": [], "admin": {"token_env": "SECRET"}}, env={"SECRET": "s"}) as gateway:
         code, _, message = run("explain", "--admin", gateway.admin_url, "x")

@@ -215,6 +215,15 @@ TEST_F(Admin, ExplainTellsPlaceReasonAndEnd) {
   ask("GET", "/tailrace/v1/explain/unheard-of", "", 404);
 }
 
+TEST_F(Admin, ExplainTellsThatNoEngineServesTheModelYet) {
+  world.config.models["m"].awaited = true;
+  world.add_engine("a", 1, {"n"});
+  world.start();
+  const auto waits = world.chat("", {{"x-request-id", "early"}});
+  world.run(milliseconds(5));
+  EXPECT_EQ(ask("GET", "/tailrace/v1/explain/early").at("place").at("backends").as_int64(), 0);
+}
+
 TEST_F(Admin, ExplainTellsWhyARequestWasRefused) {
   world.add_engine("a");
   world.start();

@@ -117,6 +117,7 @@ struct Explanation {
   std::string state;
   std::string model;
   std::optional<schedule::Place> place;  ///< waiting
+  int backends = 0;                      ///< waiting: that serve the model, healthy or not
   std::string backend;                   ///< running
   std::vector<std::string> notes;        ///< what happened so far, with times; bounded
 };
