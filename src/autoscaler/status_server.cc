@@ -8,6 +8,7 @@ namespace {
 constexpr std::size_t kConnectionsMax = 256;
 /// Probes and scrapers ask at once; whoever does not must not take a probe's place for long.
 constexpr Duration kHeadTimeout = std::chrono::seconds(2), kIdleTimeout = std::chrono::seconds(5);
+constexpr Duration kWriteTimeout = std::chrono::seconds(5);
 
 void respond(net::Exchange& exchange, int status, std::string type, std::string body) {
   net::ResponseHead head;
@@ -49,6 +50,7 @@ Result<std::unique_ptr<net::HttpServer>> serve_status(net::EventLoop& loop, net:
   limits.connections_max = kConnectionsMax;
   limits.head_timeout = kHeadTimeout;
   limits.idle_timeout = kIdleTimeout;
+  limits.write_timeout = kWriteTimeout;
   return net::HttpServer::listen(
       loop, network, at, limits,
       [pages = std::move(pages)](const std::shared_ptr<net::Exchange>& exchange) {
