@@ -67,6 +67,7 @@ std::vector<json::object> backend_objects(const dispatch::Dispatcher& dispatcher
                                           const Backends& backends, MonoTime now) {
   std::vector<json::object> objects;
   const auto views = dispatcher.backends();
+  objects.reserve(views.size());
   for (const auto& view : views) {
     objects.push_back(backend_object(view, backends.find(view.name).get(), now));
   }

@@ -204,6 +204,7 @@ TEST_F(Admin, ExplainTellsPlaceReasonAndEnd) {
   EXPECT_EQ(place.at("state"), "waiting");
   EXPECT_EQ(place.at("place").at("position").to_number<int>(), 1);
   EXPECT_FALSE(place.at("place").at("rule").as_string().empty());
+  EXPECT_EQ(place.at("place").at("backends").as_int64(), 1);
   EXPECT_EQ(place.at("law").at("decides_order"), true);
   engine.script([](EngineRequest& request) { request.whole(7); });
   engine.requests.back()->whole(1);
