@@ -23,6 +23,10 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kApplication = 0x74616c72;  // "talr"
 constexpr int kBusyMillis = 2000;
 
+constexpr const char* kCount =
+    "INSERT INTO meta VALUES ('generation', 1) "
+    "ON CONFLICT (name) DO UPDATE SET value = value + 1";
+
 constexpr const char* kTables = R"(
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE orders (
@@ -63,7 +67,7 @@ bool is_damage(const Error& error) {
 
 Database::~Database() {
   sqlite3_close(handle_);
-  if (lock_ >= 0) ::close(lock_);
+  unlock();
 }
 
 Result<std::unique_ptr<Database>> Database::connect(const std::string& path, bool to_read) {
@@ -85,6 +89,7 @@ Result<std::unique_ptr<Database>> Database::connect(const std::string& path, boo
 /// SQLite's own locks are held for moments only; this one tells a second autoscaler at once.
 Result<void> Database::lock() {
   const std::string file = path_ + ".lock";
+  unlock();
   lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) {
     return fail(ErrorCode::kInvalidArgument,
@@ -96,6 +101,16 @@ Result<void> Database::lock() {
               fmt::format("database {}: another autoscaler uses it; stop that one, or name another "
                           "file",
                           core::quoted(path_, 256)));
+}
+
+void Database::unlock() {
+  if (lock_ >= 0) ::close(lock_);
+  lock_ = -1;
+}
+
+void Database::count_opening() {
+  (void)execute(handle_, kCount);
+  ++generation_;
 }
 
 Result<void> Database::prepare() {
@@ -131,9 +146,6 @@ Result<void> Database::prepare() {
         fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplication, kVersion);
     if (auto ok = execute(handle_, mark.c_str()); !ok) return ok;
   }
-  constexpr const char* kCount =
-      "INSERT INTO meta VALUES ('generation', 1) "
-      "ON CONFLICT (name) DO UPDATE SET value = value + 1";
   if (auto ok = execute(handle_, kCount); !ok) return ok;
   const auto generation = pragma(handle_, "SELECT value FROM meta WHERE name = 'generation'");
   if (!generation) return fail(generation.error());

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/string.hpp>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +22,9 @@ namespace tailrace::autoscaler {
 namespace {
 
 constexpr std::uint64_t kTailBytes = std::uint64_t{1} << 20;
+constexpr std::size_t kUnreadBytesMax = std::size_t{1} << 20;
+/// At the end, for a reader that is behind.
+constexpr int kLastWaitMillis = 500;
 
 tl::unexpected<Error> failed(const std::string& file, std::string_view doing) {
   const int why = errno;
@@ -40,15 +45,17 @@ std::string tail_of(int descriptor, std::uint64_t bytes) {
 }  // namespace
 
 Result<std::unique_ptr<DecisionLog>> DecisionLog::open(const std::string& file,
-                                                       std::size_t bytes_max, int files_kept) {
+                                                       std::size_t bytes_max, int files_kept,
+                                                       bool later) {
   std::unique_ptr<DecisionLog> out(new DecisionLog(file, bytes_max, files_kept));
-  if (auto opened = out->reopen(); !opened) {
+  if (auto opened = out->reopen(); !opened && !later) {
     return fail(ErrorCode::kInvalidArgument, opened.error().message);
   }
   return out;
 }
 
 DecisionLog::~DecisionLog() {
+  drain(kLastWaitMillis);
   if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
 }
 
@@ -57,10 +64,20 @@ Result<void> DecisionLog::reopen() {
     descriptor_ = STDOUT_FILENO;
     return {};
   }
-  descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  descriptor_ =
+      ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
   if (descriptor_ < 0) return failed(file_, "it cannot be opened");
   struct stat facts{};
-  regular_ = ::fstat(descriptor_, &facts) == 0 && S_ISREG(facts.st_mode);
+  const bool known = ::fstat(descriptor_, &facts) == 0;
+  regular_ = known && S_ISREG(facts.st_mode);
+  if (known && S_ISFIFO(facts.st_mode)) {
+    ::close(descriptor_);
+    descriptor_ = -1;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("decision log {}: it is a named pipe, whose reader could hold up all "
+                            "decisions; name a regular file",
+                            core::quoted(file_, 256)));
+  }
   bytes_ = regular_ ? static_cast<std::uint64_t>(facts.st_size) : 0;
   const std::string tail = regular_ ? tail_of(descriptor_, bytes_) : "";
   const auto end = tail.rfind('\n');
@@ -97,6 +114,7 @@ Result<void> DecisionLog::append(std::span<const std::string> lines) {
   }
   std::string bytes;
   for (const std::string& line : lines) bytes += line + "\n";
+  if (file_ == "-") return print(bytes);
   if (regular_ && bytes_ > 0 && bytes_ + bytes.size() > bytes_max_) {
     if (auto rotated = rotate(); !rotated) return rotated;
   }
@@ -113,6 +131,37 @@ Result<void> DecisionLog::append(std::span<const std::string> lines) {
   }
   bytes_ += bytes.size();
   return {};
+}
+
+/// All or none: a reader that is slow must not hold up decisions.
+Result<void> DecisionLog::print(std::string_view bytes) {
+  drain(0);
+  if (unread_.size() + bytes.size() > kUnreadBytesMax) {
+    return fail(ErrorCode::kResourceExhausted,
+                fmt::format("decision log \"-\": {} bytes wait for whoever reads standard output, "
+                            "and new lines are dropped; read it, or name a file",
+                            unread_.size()));
+  }
+  unread_ += bytes;
+  drain(0);
+  return {};
+}
+
+/// A pipe that poll() calls ready takes PIPE_BUF bytes without waiting.
+void DecisionLog::drain(int patience_ms) {
+  std::size_t written = 0;
+  while (written < unread_.size()) {
+    pollfd ready{descriptor_, POLLOUT, 0};
+    const int some = ::poll(&ready, 1, patience_ms);
+    if (some < 0 && errno == EINTR) continue;
+    if (some <= 0) break;
+    const std::size_t piece = std::min<std::size_t>(unread_.size() - written, PIPE_BUF);
+    const ssize_t n = ::write(descriptor_, unread_.data() + written, piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    written += static_cast<std::size_t>(n);
+  }
+  unread_.erase(0, written);
 }
 
 bool DecisionLog::has(std::string_view id) const {

@@ -64,12 +64,16 @@ class ServiceImpl final : public Service {
   Result<void> open();
   void start(UniqueFunction<void(const CycleReport&)> on_end) override;
   void stop(UniqueFunction<void()> done) override;
+  std::shared_ptr<Database> database() const override {
+    return options_.dry_run ? nullptr : database_;
+  }
   std::optional<net::Endpoint> endpoint() const override {
     return server_ ? std::optional(server_->local()) : std::nullopt;
   }
 
  private:
   Result<void> open_database();
+  Result<void> open_to_write();
   Result<void> open_processes();
   Result<void> open_cluster();
   Result<void> open_listener();
@@ -83,7 +87,7 @@ class ServiceImpl final : public Service {
   SystemCalendar calendar_;
   std::unique_ptr<net::Network> api_network_;  ///< trusts the cluster's own certificates
   std::unique_ptr<kubernetes::Api> api_;
-  std::unique_ptr<Database> database_;
+  std::shared_ptr<Database> database_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<History> history_;
   std::unique_ptr<StateStore> state_;
@@ -135,18 +139,41 @@ Result<void> ServiceImpl::open_database() {
     }
     return {};
   }
-  auto opened = Database::open(config_.database);
-  if (!opened) return fail(opened.error());
-  if (opened->damage) log::error("database", {{"message", opened->damage->message}});
-  database_ = std::move(opened->database);
+  if (auto ok = open_to_write(); !ok) return ok;
   journal_ = std::make_unique<Journal>(*database_);
   if (config_.history.enabled) history_ = std::make_unique<History>(*database_);
   state_ = database_state_store(*database_);
   if (config_.decision_log.file.empty()) return {};
   auto log = DecisionLog::open(config_.decision_log.file, config_.decision_log.bytes_max,
-                               config_.decision_log.files_kept);
+                               config_.decision_log.files_kept, options_.must_go_on);
   if (!log) return fail(log.error().with_context("decision_log.file"));
   decision_log_ = std::move(*log);
+  return {};
+}
+
+Result<void> ServiceImpl::open_to_write() {
+  const auto before = std::exchange(options_.database, nullptr);
+  const bool same = before && before->path() == config_.database;
+  if (same && before->in_place()) {
+    // A full disk would refuse to have it opened anew.
+    before->count_opening();
+    database_ = before;
+    return {};
+  }
+  if (same) before->unlock();
+  auto opened = Database::open(config_.database);
+  if (opened) {
+    if (opened->damage) log::error("database", {{"message", opened->damage->message}});
+    database_ = std::move(opened->database);
+    return {};
+  }
+  if (!same || opened.error().code == ErrorCode::kUnavailable) return fail(opened.error());
+  log::error("database", {{"message", opened.error().message +
+                                          "; the removed one is gone on with, and what is written "
+                                          "to it ends with this process"}});
+  (void)before->lock();  // in vain where its folder is gone: then nobody else can open it either
+  before->count_opening();
+  database_ = before;
   return {};
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include "tailrace/core/text.h"
+
 namespace tailrace::autoscaler {
 namespace {
 
@@ -13,10 +15,17 @@ const sqlite3_destructor_type kCopy = SQLITE_TRANSIENT;  // NOLINT
 
 Error sqlite_error(sqlite3* database, std::string_view doing) {
   const int code = sqlite3_errcode(database) & 0xff;
-  const std::string said = fmt::format("{}: {}", doing, sqlite3_errmsg(database));
+  const char* file = sqlite3_db_filename(database, "main");
+  const bool named = file != nullptr && *file != '\0' && doing == "database";
+  const std::string said =
+      named ? fmt::format("database {}: {}", core::quoted(file, 256), sqlite3_errmsg(database))
+            : fmt::format("{}: {}", doing, sqlite3_errmsg(database));
   switch (code) {
     case SQLITE_FULL:
       return {ErrorCode::kResourceExhausted, said + "; free some space on its disk"};
+    case SQLITE_IOERR:
+      return {ErrorCode::kInternal,
+              said + "; look at its disk, and whether the file is still there"};
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return {ErrorCode::kDataLoss, said};

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cli/commands.h"
 #include "tailrace/autoscaler/service.h"
@@ -62,7 +63,9 @@ class Autoscale {
   int run();
 
  private:
-  Result<void> launch(autoscaler::Config config);
+  Result<void> launch(autoscaler::Config config,
+                      std::shared_ptr<autoscaler::Database> database = nullptr,
+                      bool must_go_on = false);
   Result<void> announce() const;
   void end();
   void reload();
@@ -74,16 +77,19 @@ class Autoscale {
   std::unique_ptr<autoscaler::Service> service_;
   autoscaler::Config config_;  ///< of the service
   int exit_code_ = 0;
-  bool leaving_ = false, reloading_ = false, reported_ = false;
+  bool leaving_ = false, reloading_ = false, again_ = false, reported_ = false;
 };
 
-Result<void> Autoscale::launch(autoscaler::Config config) {
+Result<void> Autoscale::launch(autoscaler::Config config,
+                               std::shared_ptr<autoscaler::Database> database, bool must_go_on) {
   log::configure(config.log_level, config.log_format);
   autoscaler::Config kept = config;
   autoscaler::ServiceOptions options;
   options.once = options_.once;
   options.dry_run = options_.dry_run;
   options.version = TAILRACE_VERSION;
+  options.database = std::move(database);
+  options.must_go_on = must_go_on;
   auto service = autoscaler::Service::make(*loop_, *network_, std::move(config), options);
   if (!service) return fail(service.error());
   service_ = std::move(*service);
@@ -125,7 +131,17 @@ void Autoscale::end() {
 /// Ends and begins again with the file as it is now: as a restart, which moves no replica. With the
 /// old one where the new one cannot be launched.
 void Autoscale::reload() {
-  if (reloading_) return;
+  if (reloading_) {
+    again_ = true;  // the file may have changed since it was read
+    return;
+  }
+  std::error_code unasked;
+  if (std::filesystem::exists(options_.config, unasked) &&
+      !std::filesystem::is_regular_file(options_.config, unasked)) {
+    return log::error("reload", {{"message", core::quoted(options_.config, 256) +
+                                                 " is no regular file, and others are not waited "
+                                                 "for; the old one stays in force"}});
+  }
   auto config = read(options_);
   if (!config) {
     log::error("reload", {{"message", config.error().message + "; the old one stays in force"}});
@@ -135,14 +151,15 @@ void Autoscale::reload() {
   log::info("reload", {{"config", options_.config}});
   service_->stop([this, config = std::move(*config)]() mutable {
     loop_->post([this, config = std::move(config)]() mutable {
+      const auto database = service_->database();
       service_.reset();
       reloading_ = false;
       if (leaving_) return loop_->stop();
       const autoscaler::Config old = config_;
-      auto launched = launch(std::move(config));
+      auto launched = launch(std::move(config), database);
       if (!launched) {
         log::error("reload", {{"message", launched.error().message + "; back to the old one"}});
-        launched = launch(old);
+        launched = launch(old, database, true);
         if (launched) log::info("reload", {{"message", "the old one is in force again"}});
       }
       if (!launched) {
@@ -152,6 +169,7 @@ void Autoscale::reload() {
       if (auto announced = announce(); !announced) {
         log::error("ports_file", {{"message", announced.error().message}});
       }
+      if (std::exchange(again_, false)) reload();
     });
   });
 }

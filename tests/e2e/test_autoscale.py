@@ -1,6 +1,8 @@
 """`tailrace autoscale` with real engine processes on this machine: decide, explain, reload, end."""
 import json
+import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -187,3 +189,38 @@ def test_a_file_that_cannot_be_launched_leaves_the_old_one_in_force():
                    and program.logs().rindex("event=cycle ") > program.logs().index("in force again"), 20, program.logs)
         assert "metrics.listen" in program.logs()
         assert program.stop() == 0, program.logs()
+
+
+def test_a_database_that_is_gone_for_good_does_not_end_it_at_a_reload():
+    with tempfile.TemporaryDirectory(prefix="tailrace-e2e-") as elsewhere, \
+            Setup(database=elsewhere + "/kept/autoscaler.db", processes={"folder": elsewhere + "/replicas"}) as setup:
+        kept = pathlib.Path(elsewhere) / "kept"
+        kept.mkdir()
+        with Program(*setup.args()) as program:
+            wait_until(lambda: "event=cycle " in program.logs(), 20, program.logs)
+            shutil.rmtree(kept)
+            kept.write_text("in the way of its folder")
+            program.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "event=database" in program.logs(), 20, program.logs)
+            after = program.logs().index("event=database")
+            wait_until(lambda: program.logs().count("event=cycle ", after) >= 2, 20, program.logs)
+            assert "removed or replaced while in use" in program.logs()[after:]
+            assert program.stop() == 0, program.logs()
+
+
+def test_a_pipe_in_place_of_its_file_does_not_hold_it_up():
+    with Setup() as setup, Program(*setup.args()) as program:
+        (setup.path / "autoscaler.yaml").unlink()
+        os.mkfifo(setup.path / "autoscaler.yaml")
+        program.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "is no regular file" in program.logs(), 20, program.logs)
+        after = len(program.logs())
+        wait_until(lambda: program.logs().count("event=cycle ", after) >= 2, 20, program.logs)
+        assert program.stop() == 0, program.logs()
+
+
+def test_a_named_pipe_as_decision_log_is_refused():
+    with Setup() as setup:
+        os.mkfifo(setup.path / "decisions.log")
+        done = setup.run("--once")
+        assert done.returncode == 2 and "named pipe" in done.stderr

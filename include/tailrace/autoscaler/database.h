@@ -36,12 +36,17 @@ class Database {
   /// Errors: kDataLoss where the file was removed or replaced since it was opened: what is written
   /// now is gone with this process.
   Result<void> in_place() const;
+  /// Keeps other autoscalers off it, as open() does. Errors: kUnavailable, kInvalidArgument.
+  Result<void> lock();
+  /// Lets others open it; for one who then opens its path anew.
+  void unlock();
+  /// Gone on with as if opened again: another generation, written down where the disk allows.
+  void count_opening();
   sqlite3* handle() const { return handle_; }
 
  private:
   Database() = default;
   static Result<std::unique_ptr<Database>> connect(const std::string& path, bool to_read);
-  Result<void> lock();
   Result<void> prepare();
 
   std::string path_;

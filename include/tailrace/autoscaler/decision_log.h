@@ -18,9 +18,11 @@ namespace tailrace::autoscaler {
 
 class DecisionLog {
  public:
-  /// `file` "-" is standard output. Errors: kInvalidArgument, it cannot be written.
+  /// `file` "-" is standard output; what is not read there is kept, up to a megabyte, and then
+  /// refused. With `later`, one that cannot be opened is tried again by each append(). Errors:
+  /// kInvalidArgument, it cannot be written.
   static Result<std::unique_ptr<DecisionLog>> open(const std::string& file, std::size_t bytes_max,
-                                                   int files_kept);
+                                                   int files_kept, bool later = false);
   ~DecisionLog();
   DecisionLog(const DecisionLog&) = delete;
   DecisionLog& operator=(const DecisionLog&) = delete;
@@ -35,6 +37,8 @@ class DecisionLog {
       : file_(std::move(file)), bytes_max_(bytes_max), files_kept_(files_kept) {}
   Result<void> reopen();
   Result<void> rotate();
+  Result<void> print(std::string_view bytes);
+  void drain(int patience_ms);
 
   std::string file_;
   std::size_t bytes_max_;
@@ -42,6 +46,7 @@ class DecisionLog {
   int descriptor_ = -1;
   std::uint64_t bytes_ = 0;
   bool regular_ = false;
+  std::string unread_;  ///< for standard output, which does not take it yet
 };
 
 }  // namespace tailrace::autoscaler

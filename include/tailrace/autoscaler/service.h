@@ -11,6 +11,7 @@
 
 #include "tailrace/autoscaler/config.h"
 #include "tailrace/autoscaler/control_loop.h"
+#include "tailrace/autoscaler/database.h"
 #include "tailrace/net/event_loop.h"
 #include "tailrace/net/stream.h"
 
@@ -20,6 +21,10 @@ struct ServiceOptions {
   bool once = false;     ///< one cycle
   bool dry_run = false;  ///< nothing is changed, nothing written down; others may run meanwhile
   std::string version;   ///< of the program
+  /// Of the service before, which has stopped: gone on with where the path is the same and the file
+  /// in its place, or where no new one can be opened there, which each cycle then says.
+  std::shared_ptr<Database> database;
+  bool must_go_on = false;  ///< a decision log that cannot be opened is tried again in each cycle
 };
 
 class Service {
@@ -33,6 +38,8 @@ class Service {
   /// Cycles until stop(). With `once`, `on_end` gets the one report.
   virtual void start(UniqueFunction<void(const CycleReport&)> on_end) = 0;
   virtual void stop(UniqueFunction<void()> done) = 0;
+  /// That it writes to; null in a dry run.
+  virtual std::shared_ptr<Database> database() const = 0;
   /// Of the listener for metrics; empty: none.
   virtual std::optional<net::Endpoint> endpoint() const = 0;
 };
