@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -245,6 +246,22 @@ TEST(DecisionLog, ALineThatACrashCutShortIsRemoved) {
   const std::vector<std::string> lines = {"{\"id\":\"3\"}"};
   ASSERT_TRUE((*log)->append(lines));
   EXPECT_EQ(contents(path), "{\"id\":\"1\"}\n{\"id\":\"3\"}\n");
+}
+
+TEST(DecisionLog, StandardOutputThatNobodyReadsHoldsNothingUpAndIsAnErrorInTheEnd) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const int kept = ::dup(STDOUT_FILENO);
+  ASSERT_EQ(::dup2(ends[1], STDOUT_FILENO), STDOUT_FILENO);
+  auto log = DecisionLog::open("-", 1, 1);
+  const std::vector<std::string> lines{std::string(100'000, 'x')};
+  int taken = 0;
+  while (taken < 100 && log && (*log)->append(lines)) ++taken;
+  log->reset();
+  ::dup2(kept, STDOUT_FILENO);
+  for (const int descriptor : {kept, ends[0], ends[1]}) ::close(descriptor);
+  EXPECT_GE(taken, 10);
+  EXPECT_LT(taken, 20);
 }
 
 TEST(DecisionLog, AFullDiskIsAnError) {
