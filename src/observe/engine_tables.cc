@@ -290,6 +290,32 @@ std::vector<std::string> series_names(std::span<const EngineKind> engines) {
   return {out.begin(), out.end()};
 }
 
+bool is_summed(std::string_view name) {
+  static const Names kSummed = [] {
+    Names out;
+    const auto take = [&](const auto& choices) {
+      for (const auto& one : choices) out.emplace(one.name);
+    };
+    for (const auto& t : engine_tables()) take(t.completed), take(t.running), take(t.waiting);
+    for (const auto& t : gateway_tables()) take(t.arrivals), take(t.waiting_requests);
+    return out;
+  }();
+  return kSummed.find(name) != kSummed.end();
+}
+
+std::span<const std::string_view> model_label_names() {
+  static const std::vector<std::string_view> kNames = [] {
+    std::vector<std::string_view> out{"model_name"};
+    for (const auto& t : gateway_tables()) {
+      for (const auto label : t.model_labels) {
+        if (std::find(out.begin(), out.end(), label) == out.end()) out.push_back(label);
+      }
+    }
+    return out;
+  }();
+  return kNames;
+}
+
 std::string engine_tables_reference() {
   std::string out = "| exporter | quantity | series |\n|---|---|---|\n";
   for (const auto& t : engine_tables()) rows(out, to_string(t.kind), t);

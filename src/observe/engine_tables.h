@@ -102,6 +102,12 @@ inline constexpr std::string_view kProcessStart = "process_start_time_seconds";
 /// Every name to fetch for these engines and all gateways, suffixes included, sorted.
 std::vector<std::string> series_names(std::span<const EngineKind> engines);
 
+/// Is a quantity made of the sum of this name's series, so that without one of them it is unknown?
+/// Series that an exporter drops by and by, such as those of pods that are gone, are not.
+bool is_summed(std::string_view name);
+/// Labels that carry a model's name, of engines and gateways.
+std::span<const std::string_view> model_label_names();
+
 /// docs/autoscaler-metrics.md's table of engines, quantities and series.
 std::string engine_tables_reference();
 

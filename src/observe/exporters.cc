@@ -132,6 +132,7 @@ std::vector<Exporter> exporters_of(const SeriesHistory& history) {
         exporter.variant = variant;
       }
       exporter.newest_s = std::max(exporter.newest_s, track->newest_s());
+      exporter.began_s = std::max(exporter.began_s, track->began_s);
       exporter.said[key.name].push_back(std::move(said));
     }
     out.push_back(std::move(exporter));

@@ -5,6 +5,7 @@
 // two Prometheus servers scrape says everything once.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -45,6 +46,7 @@ struct Exporter {
   std::set<std::string, std::less<>> models;
   std::map<std::string, std::vector<Said>, std::less<>> said;  ///< by name of the series
   double newest_s = 0;
+  double began_s = -HUGE_VAL;  ///< the newest sign of a restart; −infinity: none was seen
 
   const std::vector<Said>& named(std::string_view name) const;  ///< empty where there are none
   /// process_start_time_seconds

@@ -13,6 +13,16 @@ namespace {
 
 constexpr std::size_t kEdgesMax = 1'000;
 constexpr const char* kNotYet = "not known yet: one point only";
+/// A part that has not been said for so many of its intervals is gone.
+constexpr double kGoneIntervals = 1.5;
+
+double widest_gap_s(std::span<const Point> points) {
+  double widest = 0;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    widest = std::max(widest, points[i].time_s - points[i - 1].time_s);
+  }
+  return widest;
+}
 
 /// A number that may be reported, or the reason why not.
 Measured measured(double value, double age_s, std::string_view metric) {
@@ -23,8 +33,19 @@ Measured measured(double value, double age_s, std::string_view metric) {
     out.value = value;
   } else {
     out.missing = fmt::format("{} says {}, which is no count", metric, value);
+    out.unbelievable = true;
   }
   return out;
+}
+
+/// No level is so high.
+Measured at_most(Measured level, double most) {
+  if (level.value && *level.value > most) {
+    level.missing = fmt::format("{} says {:g}, more than can be", level.metric, *level.value);
+    level.value.reset();
+    level.unbelievable = true;
+  }
+  return level;
 }
 
 Measured missing(std::string reason, std::string_view metric = {}) {
@@ -66,13 +87,43 @@ std::vector<const Said*> Meter::series(std::string_view name, const OnlyWhere& o
   std::vector<const Said*> out;
   for (const Said& said : exporter_.named(name)) {
     if (!only.label.empty() && said.label(only.label) != only.value) continue;
-    if (wanted_(said)) out.push_back(&said);
+    if (wanted_(said) && !over(said)) out.push_back(&said);
   }
   return out;
 }
 
+bool Meter::over(const Said& said) const {
+  const double newest_s = said.track->newest_s();
+  return exporter_.began_s > newest_s && exporter_.newest_s - newest_s > config_.window_s;
+}
+
+const Said* Meter::gone(std::string_view name, const OnlyWhere& only) const {
+  const auto all = series(name, only);
+  double others = 0;
+  for (const Said* said : all) others = std::max(others, widest_gap_s(said->track->points));
+  for (const Said* said : all) {
+    const double newest_s = said->track->newest_s();
+    const double own = widest_gap_s(said->track->points);
+    const double interval = own > 0 ? own : others;
+    if (interval > 0 && exporter_.newest_s - newest_s > kGoneIntervals * interval &&
+        exporter_.began_s <= newest_s) {
+      return said;
+    }
+  }
+  return nullptr;
+}
+
+std::string Meter::text_of(std::string_view name, const Said& said) {
+  std::string labels;
+  for (const auto& [label, value] : said.labels) {
+    labels += fmt::format("{}{}={}", labels.empty() ? "" : ",", label, core::quoted(value));
+  }
+  return fmt::format("{}{{{}}}", name, labels);
+}
+
 std::optional<Rise> Meter::rise(const Counter& counter) const {
   std::optional<Rise> sum;
+  if (gone(counter.name, counter.only) != nullptr) return std::nullopt;
   for (const Said* said : series(counter.name, counter.only)) {
     const auto points = after_gap(said->track->points, config_.gap_s);
     const auto one = increase_of(points, exporter_.starts());
@@ -101,6 +152,9 @@ Measured Meter::rate(std::span<const Counter> choices) const {
     const auto rise = this->rise(counter);
     if (rise) return measured(rise->per_s, age_s(rise->newest_s), rise->metric);
     if (series(counter.name, counter.only).empty()) return missing("");
+    if (const Said* part = gone(counter.name, counter.only)) {
+      return missing(text_of(counter.name, *part) + " is gone", counter.name);
+    }
     return missing(kNotYet, counter.name);
   });
 }
@@ -134,25 +188,28 @@ std::vector<Point> Meter::levels(const Gauge& gauge) const {
   return out;
 }
 
-Measured Meter::mean_level(std::span<const Gauge> choices) const {
+Measured Meter::mean_level(std::span<const Gauge> choices, double most) const {
   return first(choices, [&](const Gauge& gauge) {
-    Measured now = newest(gauge, true);
+    Measured now = at_most(newest(gauge, true), most);
     const auto points = levels(gauge);
     if (!now.value || points.empty()) return now;
     const auto inside = in_window(points, config_.window_s);
     double mean = 0;  // of parts, so that it cannot overflow
     for (const Point& p : inside) mean += p.value / static_cast<double>(inside.size());
-    return measured(mean, now.age_s, gauge.name);
+    return at_most(measured(mean, now.age_s, gauge.name), most);
   });
 }
 
-Measured Meter::newest_level(std::span<const Gauge> choices) const {
-  return first(choices, [&](const Gauge& gauge) { return newest(gauge, true); });
+Measured Meter::newest_level(std::span<const Gauge> choices, double most) const {
+  return first(choices, [&](const Gauge& gauge) { return at_most(newest(gauge, true), most); });
 }
 
 Measured Meter::newest(const Gauge& gauge, bool sum) const {
   const auto all = series(gauge.name, gauge.only);
   if (all.empty()) return missing("");
+  if (const Said* part = gone(gauge.name, gauge.only)) {
+    return missing(text_of(gauge.name, *part) + " is gone", gauge.name);
+  }
   double total = 0, newest_s = -HUGE_VAL;
   for (const Said* said : all) {
     if (!said->track->says_number()) return missing("its newest point is no number", gauge.name);

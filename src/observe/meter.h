@@ -42,8 +42,10 @@ class Meter {
   std::vector<double> resets(std::span<const Counter> choices) const;
 
   // Levels.
-  Measured mean_level(std::span<const Gauge> choices) const;    ///< over the window
-  Measured newest_level(std::span<const Gauge> choices) const;  ///< sum of an exporter's series
+  /// Numbers above `most` are not believed.
+  Measured mean_level(std::span<const Gauge> choices, double most) const;  ///< over the window
+  /// Sum of an exporter's series.
+  Measured newest_level(std::span<const Gauge> choices, double most) const;
   /// `sum` false: the mean of several (engines of one process), for shares.
   Measured level(std::span<const Level> choices, bool sum) const;
   Measured share(std::span<const Share> choices) const;
@@ -61,7 +63,21 @@ class Meter {
 
   double age_s(double time_s) const;
 
+  /// A series of the counter or level that was there and is not said any more, though its process
+  /// goes on and did not begin anew: the sum of the others is not the whole. Null: there is none.
+  const Said* gone(std::string_view name, const OnlyWhere& only) const;
+  /// The first such series among the choices, as its exporter writes it; empty: there is none.
+  template <class Choices>
+  std::string gone_among(const Choices& choices) const {
+    for (const auto& one : choices) {
+      if (const Said* part = gone(one.name, one.only)) return text_of(one.name, *part);
+    }
+    return {};
+  }
+
  private:
+  static std::string text_of(std::string_view name, const Said& said);
+  bool over(const Said& said) const;
   std::vector<const Said*> series(std::string_view name, const OnlyWhere& only) const;
   std::vector<Point> levels(const Gauge& gauge) const;
   Measured newest(const Gauge& gauge, bool sum) const;

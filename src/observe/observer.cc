@@ -29,6 +29,17 @@ std::string subject_of(const ExpectedVariant& v) {
   return v.ns.empty() ? v.name : v.ns + "/" + v.name;
 }
 
+/// The first few, as they are.
+std::string joined(const std::vector<std::string>& texts) {
+  constexpr std::size_t kMost = 3;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kMost, texts.size()); ++i) {
+    out += (i == 0 ? "" : ", ") + core::printable(texts[i]);
+  }
+  if (texts.size() > kMost) out += fmt::format(" and {} more", texts.size() - kMost);
+  return out;
+}
+
 /// What the cycle knows of a variant, before it is put in order.
 struct Gathered {
   std::vector<std::pair<std::size_t, const Exporter*>> expected;  ///< by place of the pod
@@ -69,6 +80,7 @@ struct Observer::Impl {
   }
 
   void remember(double now_s, const Fetched& fetched, ConditionList& conditions);
+  void forget(double before_s);
   void say_notes(const HistoryNotes& notes, ConditionList& conditions) const;
   std::vector<Gathered> gather(double now_s, const std::vector<Exporter>& exporters,
                                std::span<const ExpectedVariant> expected, Reading& out,
@@ -103,8 +115,37 @@ void Observer::Impl::remember(double now_s, const Fetched& fetched, ConditionLis
     if (series.key.name != kProcessStart || !known.contains(origin_of(series.key.labels))) continue;
     history.add(series, now_s, notes);
   }
-  history.forget_before(now_s - config.unavailable_s - config.window_s);
+  forget(now_s - config.unavailable_s - config.window_s);
   say_notes(notes, conditions);
+}
+
+/// A part of a sum is remembered for as long as another that was there with it goes on, so that the
+/// rest does not pass for the whole.
+void Observer::Impl::forget(double before_s) {
+  using Sum = std::tuple<Origin, std::string, std::vector<std::string>>;
+  const auto sum_of = [](const SeriesKey& key) {
+    std::vector<std::string> models;
+    for (const auto label : model_label_names()) {
+      const auto found = key.labels.find(std::string(label));
+      models.push_back(found == key.labels.end() ? "" : found->second);
+    }
+    return Sum{origin_of(key.labels), key.name, std::move(models)};
+  };
+  std::map<Sum, double> first_s;     // of those that go on
+  std::map<Origin, double> began_s;  // by process
+  for (const auto& [key, track] : history.tracks()) {
+    auto& began = began_s.try_emplace(origin_of(key.labels), -HUGE_VAL).first->second;
+    began = std::max(began, track.began_s);
+    if (track.newest_s() < before_s || !is_summed(key.name)) continue;
+    auto& first = first_s.try_emplace(sum_of(key), HUGE_VAL).first->second;
+    first = std::min(first, track.first_s);
+  }
+  history.forget_before(before_s, [&](const SeriesKey& key, const Track& track) {
+    if (!is_summed(key.name)) return false;
+    const auto other = first_s.find(sum_of(key));
+    return other != first_s.end() && other->second <= track.newest_s() &&
+           began_s.at(origin_of(key.labels)) <= track.newest_s();
+  });
 }
 
 void Observer::Impl::say_notes(const HistoryNotes& notes, ConditionList& conditions) const {
@@ -128,6 +169,19 @@ void Observer::Impl::say_notes(const HistoryNotes& notes, ConditionList& conditi
                    fmt::format("{} points of counters or histograms are below 0 and count as "
                                "missing; see what its exporter counts",
                                notes.negative));
+  }
+  if (notes.beyond > 0) {
+    conditions.add(ConditionKind::kContradiction, notes.beyond_subject,
+                   fmt::format("{} points of counters or histograms are above {:g}, beyond which "
+                               "nothing can be counted, and count as missing; see what its "
+                               "exporter counts",
+                               notes.beyond, kCountMost));
+  }
+  if (notes.no_number > 0) {
+    conditions.add(ConditionKind::kContradiction, notes.no_number_subject,
+                   fmt::format("{} points are NaN or infinite and count as missing; see what its "
+                               "exporter says",
+                               notes.no_number));
   }
   if (notes.refused > 0) {
     conditions.add(ConditionKind::kLimit, "series",
@@ -184,12 +238,12 @@ VariantReading Observer::Impl::read_variant(double now_s, const ExpectedVariant&
     const auto model = said.label("model_name");
     return model.empty() || serves(variant, model);
   };
-  std::vector<std::string> stale, unavailable, reset, other_engine;
+  std::vector<std::string> stale, unavailable, reset, other_engine, gone, unbelievable;
   const auto read = [&](const Exporter& e, const std::string& pod, bool several, bool expected) {
-    std::size_t resets = 0;
     const std::string port = e.origin.port();
     const auto sent = dispatched_to(dispatched, variant.ns, pod, several ? port : "");
-    PodReading r = pod_reading(e, meter(now_s), own, sent, &resets);
+    PodNotes notes;
+    PodReading r = pod_reading(e, meter(now_s), own, sent, notes);
     r.pod = several && !port.empty() ? pod + ":" + port : pod;
     r.replica = pod;
     r.expected = expected;
@@ -199,7 +253,9 @@ VariantReading Observer::Impl::read_variant(double now_s, const ExpectedVariant&
       return;
     }
     if (r.freshness == Freshness::kStale) stale.push_back(r.pod);
-    if (resets > 0) reset.push_back(r.pod);
+    if (notes.resets > 0) reset.push_back(r.pod);
+    for (const auto& part : notes.gone) gone.push_back(r.pod + ": " + part);
+    for (const auto& says : notes.unbelievable) unbelievable.push_back(r.pod + ": " + says);
     if (r.engine != variant.engine) other_engine.push_back(r.pod);
     out.pods.push_back(std::move(r));
   };
@@ -242,6 +298,18 @@ VariantReading Observer::Impl::read_variant(double now_s, const ExpectedVariant&
     conditions.add(
         ConditionKind::kCounterReset, subject,
         fmt::format("counters of {} began anew: did the engine restart?", listed(reset)));
+  }
+  if (!gone.empty()) {
+    conditions.add(ConditionKind::kSeriesMissing, subject,
+                   fmt::format("said no more, though the process goes on, so what they are part of "
+                               "is unknown: {}; see what drops them from the metrics (it ends when "
+                               "they are back or the engine restarts)",
+                               joined(gone)));
+  }
+  if (!unbelievable.empty()) {
+    conditions.add(
+        ConditionKind::kContradiction, subject,
+        fmt::format("counts as missing: {}; see what the exporter counts", joined(unbelievable)));
   }
   if (!other_engine.empty()) {
     conditions.add(ConditionKind::kContradiction, subject,

@@ -141,7 +141,7 @@ std::optional<Dispatched> dispatched_to(const DispatchedByPod& all, const std::s
 
 PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
                        const std::function<bool(const Said&)>& own,
-                       const std::optional<Dispatched>& dispatched, std::size_t* resets) {
+                       const std::optional<Dispatched>& dispatched, PodNotes& notes) {
   const Meter meter(exporter, config, own);
   const EngineTable& table = table_of(*exporter.engine);
   PodReading out;
@@ -153,12 +153,12 @@ PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
         "this engine counts no requests: it takes a gateway in front of it that does";
   }
   out.completed = completed_count(meter, table);
-  out.running = meter.mean_level(table.running);
-  out.waiting = meter.newest_level(table.waiting);
+  out.running = meter.mean_level(table.running, kRequestsMost);
+  out.waiting = meter.newest_level(table.waiting, kRequestsMost);
 
   Measured finished = meter.rate(table.completed);
   if (!finished.value) finished = out.rate;
-  const Measured waiting = meter.mean_level(table.waiting);
+  const Measured waiting = meter.mean_level(table.waiting, kRequestsMost);
   out.input_tokens = meter.mean(table.input_tokens, finished, waiting);
   out.output_tokens = meter.mean(table.output_tokens, finished, waiting);
   out.input_buckets = meter.buckets(table.input_tokens);
@@ -170,7 +170,14 @@ PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
   out.kv_usage = meter.level(table.kv_usage, false);
   out.kv_tokens = meter.level(table.kv_tokens, true);
   out.prefix_hit = meter.share(table.prefix_hit);
-  if (resets != nullptr) *resets += meter.resets(table.completed).size();
+  notes.resets = meter.resets(table.completed).size();
+  for (auto part : {meter.gone_among(table.completed), meter.gone_among(table.running),
+                    meter.gone_among(table.waiting)}) {
+    if (!part.empty()) notes.gone.push_back(std::move(part));
+  }
+  for (const Measured* level : {&out.running, &out.waiting}) {
+    if (level->unbelievable) notes.unbelievable.push_back(level->missing);
+  }
   return out;
 }
 
@@ -195,8 +202,8 @@ std::vector<GatewayReading> gateway_readings(const Exporter& exporter, const Met
       r.model = model;
       r.instance = exporter.origin.name();
       r.arrivals_per_s = meter.rate(table.arrivals);
-      r.waiting_requests = meter.newest_level(table.waiting_requests);
-      r.waiting_tokens = meter.newest_level(table.waiting_tokens);
+      r.waiting_requests = meter.newest_level(table.waiting_requests, kRequestsMost);
+      r.waiting_tokens = meter.newest_level(table.waiting_tokens, kCountMost);
       r.input_tokens = meter.mean(table.input_tokens, r.arrivals_per_s, {});
       r.output_tokens = meter.mean(table.output_tokens, r.arrivals_per_s, {});
       std::vector<Mean> input(table.input_squares.begin(), table.input_squares.end());

@@ -35,11 +35,20 @@ std::optional<Dispatched> dispatched_to(const DispatchedByPod& all, const std::s
 
 Freshness freshness_of(double age_s, double fresh_s, double unavailable_s);
 
-/// `exporter` has an engine. `own`: which of its series are of the variant's models. `resets`:
-/// counters that began anew in the window are added.
+/// More requests than this are inside or before no process.
+inline constexpr double kRequestsMost = 1e9;
+
+/// What is odd about a pod.
+struct PodNotes {
+  std::size_t resets = 0;                 ///< counters that began anew in the window
+  std::vector<std::string> gone;          ///< series without which a sum is not the whole
+  std::vector<std::string> unbelievable;  ///< sentences
+};
+
+/// `exporter` has an engine. `own`: which of its series are of the variant's models.
 PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
                        const std::function<bool(const Said&)>& own,
-                       const std::optional<Dispatched>& dispatched, std::size_t* resets);
+                       const std::optional<Dispatched>& dispatched, PodNotes& notes);
 
 /// By model; nothing where the exporter is no gateway.
 std::vector<GatewayReading> gateway_readings(const Exporter& exporter, const MeterConfig& config);

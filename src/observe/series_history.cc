@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "observe/engine_tables.h"
+
 namespace tailrace::observe {
 namespace {
 
@@ -52,12 +54,23 @@ void SeriesHistory::add(const Series& series, double now_s, HistoryNotes& notes)
       found = tracks_.emplace(series.key, Track{}).first;
     }
     Track& track = found->second;
-    const bool negative = count && point.value < 0 && std::isfinite(point.value);
+    const bool number = std::isfinite(point.value);
+    const bool negative = count && number && point.value < 0;
+    const bool beyond = count && number && point.value > kCountMost;
     if (negative) {
       ++notes.negative;
       notes.negative_subject = series.key.name;
     }
-    if (negative || !std::isfinite(point.value)) {
+    if (beyond) {
+      ++notes.beyond;
+      notes.beyond_subject = series.key.name;
+    }
+    if (!number) {
+      ++notes.no_number;
+      notes.no_number_subject = series.key.name;
+    }
+    track.first_s = std::min(track.first_s, point.time_s);
+    if (negative || beyond || !number) {
       track.no_number_s = std::max(point.time_s, track.no_number_s.value_or(point.time_s));
       continue;
     }
@@ -74,12 +87,19 @@ void SeriesHistory::add(const Series& series, double now_s, HistoryNotes& notes)
     points.insert(at, point);
     if (points.size() > limits_.points_max) points.erase(points.begin());
   }
-  if (found != tracks_.end()) trim(found->second);
+  if (found != tracks_.end()) trim(found->first, found->second);
 }
 
-void SeriesHistory::trim(Track& track) const {
+void SeriesHistory::trim(const SeriesKey& key, Track& track) const {
   auto& points = track.points;
   if (points.empty()) return;
+  const bool start = key.name == kProcessStart, count = is_count(key.name);
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const double rise = points[i].value - points[i - 1].value;
+    if ((start && std::abs(rise) > kStartRoundingSeconds) || (count && rise < 0)) {
+      track.began_s = std::max(track.began_s, points[i].time_s);
+    }
+  }
   // A series that goes on without numbers gets older too: its last increase is not that of now.
   const double edge = track.newest_s() - limits_.window_s;
   auto inside =
@@ -88,8 +108,11 @@ void SeriesHistory::trim(Track& track) const {
   if (inside != points.begin()) points.erase(points.begin(), inside - 1);
 }
 
-void SeriesHistory::forget_before(double time_s) {
-  std::erase_if(tracks_, [&](const auto& entry) { return entry.second.newest_s() < time_s; });
+void SeriesHistory::forget_before(double time_s,
+                                  const std::function<bool(const SeriesKey&, const Track&)>& keep) {
+  std::erase_if(tracks_, [&](const auto& entry) {
+    return entry.second.newest_s() < time_s && !(keep && keep(entry.first, entry.second));
+  });
 }
 
 std::span<const Point> after_gap(std::span<const Point> points, double gap_s) {

@@ -6,7 +6,9 @@
 // limits. No clock, one thread.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -16,6 +18,9 @@
 #include "tailrace/observe/series.h"
 
 namespace tailrace::observe {
+
+/// A double counts no further than this: one more makes no difference.
+inline constexpr double kCountMost = 9'007'199'254'740'992;  // 2^53
 
 struct HistoryLimits {
   double window_s = 60;
@@ -28,8 +33,12 @@ struct HistoryLimits {
 /// What one series said. Points are finite and by strictly rising time.
 struct Track {
   std::vector<Point> points;
-  /// Its newest point that was NaN or infinite, or a count below 0.
+  /// Its newest point that was NaN or infinite, or a count that none can have.
   std::optional<double> no_number_s;
+  /// Of the oldest point ever; it is remembered for longer than the point.
+  double first_s = HUGE_VAL;
+  /// The newest point that says its process began anew: a count fell, a start changed.
+  double began_s = -HUGE_VAL;
 
   /// Of the newest point, whatever it said. −infinity without points.
   double newest_s() const;
@@ -44,6 +53,10 @@ struct HistoryNotes {
   std::string contradicts_subject;
   std::size_t negative = 0;  ///< counts below 0, which are not believed
   std::string negative_subject;
+  std::size_t beyond = 0;  ///< counts above kCountMost, which are not believed
+  std::string beyond_subject;
+  std::size_t no_number = 0;  ///< NaN or infinite
+  std::string no_number_subject;
   std::size_t future = 0;  ///< not believed
   double ahead_s = 0;      ///< by how much the farthest point was in the future
   std::string ahead_subject;
@@ -54,12 +67,13 @@ class SeriesHistory {
   explicit SeriesHistory(const HistoryLimits& limits) : limits_(limits) {}
 
   void add(const Series& series, double now_s, HistoryNotes& notes);
-  /// Forgets series whose newest point is older.
-  void forget_before(double time_s);
+  /// Forgets series whose newest point is older, but for those that `keep` says yes to.
+  void forget_before(double time_s,
+                     const std::function<bool(const SeriesKey&, const Track&)>& keep = {});
   const std::map<SeriesKey, Track>& tracks() const { return tracks_; }
 
  private:
-  void trim(Track& track) const;
+  void trim(const SeriesKey& key, Track& track) const;
 
   HistoryLimits limits_;
   std::map<SeriesKey, Track> tracks_;

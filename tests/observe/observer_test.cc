@@ -380,6 +380,133 @@ TEST(Observer, CountersThatFallBelowZeroAreNoDemand) {
   EXPECT_EQ(count(reading, ConditionKind::kContradiction), 1);
 }
 
+/// One scrape of a pod that has completed `parts` by reason, those below 0 not said.
+Scrapes completions(double time_s, const std::map<std::string, double>& parts) {
+  Scrapes scrapes;
+  const auto pod = pod_labels("llm", "llama-0", "llama");
+  for (const auto& [reason, value] : parts) {
+    scrapes.add(time_s, "vllm:request_success_total", with(pod, "finished_reason", reason), value);
+  }
+  scrapes.add(time_s, "vllm:num_requests_running", pod, 4);
+  scrapes.add(time_s, "vllm:num_requests_waiting", pod, 0);
+  return scrapes;
+}
+
+TEST(Observer, ThePartsThatAreLeftOfACounterAreNotTheWhole) {
+  Observer observer({});
+  const auto expected = llama();
+  double t = kNow;
+  for (int i = 0; i <= 4; ++i, t += 15) {
+    (void)observer.read(
+        t, completions(t, {{"abort", 3}, {"length", 50 + 30.0 * i}, {"stop", 7}}).fetched(),
+        expected);
+  }
+  // The only part that rises is dropped, and stays so for an hour.
+  Reading reading;
+  for (int i = 0; i <= 240; ++i, t += 15) {
+    reading = observer.read(t, completions(t, {{"abort", 3}, {"stop", 7}}).fetched(), expected);
+    if (i < 2) continue;
+    ASSERT_FALSE(only_pod(reading).rate.value) << i;
+    ASSERT_FALSE(only_pod(reading).completed.value) << i;
+    ASSERT_NE(said(reading, ConditionKind::kSeriesMissing)
+                  .find("llama-0: vllm:request_success_total{finished_reason=\"length\""),
+              std::string::npos)
+        << i << said(reading, ConditionKind::kSeriesMissing);
+  }
+  // It is back: the next two points tell a rate again.
+  for (int i = 0; i <= 4; ++i, t += 15) {
+    reading = observer.read(
+        t, completions(t, {{"abort", 3}, {"length", 900 + 30.0 * i}, {"stop", 7}}).fetched(),
+        expected);
+  }
+  EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 2);
+  EXPECT_EQ(said(reading, ConditionKind::kSeriesMissing).find("length"), std::string::npos);
+}
+
+TEST(Observer, AfterARestartThePartsThatHaveNotBegunAreNotMissed) {
+  Observer observer({});
+  const auto expected = llama();
+  double t = kNow;
+  for (int i = 0; i <= 4; ++i, t += 15) {
+    (void)observer.read(
+        t, completions(t, {{"length", 50 + 30.0 * i}, {"stop", 500 + 15.0 * i}}).fetched(),
+        expected);
+  }
+  Reading reading;
+  for (int i = 0; i <= 40; ++i, t += 15) {
+    reading = observer.read(t, completions(t, {{"stop", 30.0 * i}}).fetched(), expected);
+    ASSERT_TRUE(only_pod(reading).rate.value) << i;
+    ASSERT_EQ(said(reading, ConditionKind::kSeriesMissing).find("length"), std::string::npos) << i;
+  }
+  EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 2);
+}
+
+TEST(Observer, AScraperThatLabelsAllSeriesAnewLeavesThemUnknownForAWhileOnly) {
+  Observer observer({});
+  const auto expected = llama();
+  double t = kNow;
+  Reading reading;
+  for (int i = 0; i <= 44; ++i, t += 15) {
+    Scrapes scrapes;
+    auto pod = pod_labels("llm", "llama-0", "llama");
+    if (i > 4) pod = with(pod, "zone", "a");
+    scrapes.add(t, "vllm:request_success_total", pod, 30.0 * i);
+    scrapes.add(t, "vllm:num_requests_running", pod, 4);
+    scrapes.add(t, "vllm:num_requests_waiting", pod, 0);
+    reading = observer.read(t, scrapes.fetched(), expected);
+    if (i == 10) {
+      EXPECT_FALSE(only_pod(reading).rate.value);
+    }
+  }
+  EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 2);
+}
+
+TEST(Observer, ALevelThatCannotBeIsUnknownAndNamed) {
+  Scrapes scrapes;
+  const auto pod = pod_labels("llm", "llama-0", "llama");
+  for (int i = 0; i <= 4; ++i) {
+    const double t = kNow - 60 + 15 * i;
+    scrapes.add(t, "vllm:request_success_total", pod, 30.0 * i);
+    scrapes.add(t, "vllm:num_requests_running", pod, 4e18);
+    scrapes.add(t, "vllm:num_requests_waiting", pod, 1.7e308);
+  }
+  const auto reading = read_once(scrapes);
+  EXPECT_FALSE(only_pod(reading).running.value);
+  EXPECT_FALSE(only_pod(reading).waiting.value);
+  const auto message = said(reading, ConditionKind::kContradiction);
+  EXPECT_NE(message.find("vllm:num_requests_running says 4e+18"), std::string::npos) << message;
+  EXPECT_NE(message.find("vllm:num_requests_waiting says 1.7e+308"), std::string::npos) << message;
+}
+
+TEST(Observer, PointsThatAreNoNumbersAreNamed) {
+  for (const double value : {std::nan(""), HUGE_VAL}) {
+    Scrapes scrapes;
+    const auto pod = pod_labels("llm", "llama-0", "llama");
+    add_vllm(scrapes, pod, kNow - 15);
+    scrapes.add(kNow, "vllm:num_requests_waiting", pod, value);
+    const auto message = said(read_once(scrapes), ConditionKind::kContradiction);
+    EXPECT_NE(message.find("vllm:num_requests_waiting: 1 points are NaN or infinite"),
+              std::string::npos)
+        << message;
+  }
+}
+
+TEST(Observer, CountersThatCanCountNoFurtherAreNoDemandAndNamed) {
+  Scrapes scrapes;
+  const auto pod = pod_labels("llm", "llama-0", "llama");
+  for (int i = 0; i <= 4; ++i) {
+    const double t = kNow - 60 + 15 * i;
+    scrapes.add(t, "vllm:request_success_total", pod, 1e17 + 1e15 * i);
+    scrapes.add(t, "vllm:num_requests_running", pod, 4);
+    scrapes.add(t, "vllm:num_requests_waiting", pod, 0);
+  }
+  const auto reading = read_once(scrapes);
+  EXPECT_FALSE(only_pod(reading).rate.value);
+  EXPECT_NE(said(reading, ConditionKind::kContradiction)
+                .find("vllm:request_success_total: 5 points of counters"),
+            std::string::npos);
+}
+
 TEST(Observer, AFailedFetchMakesReadingsOlderAndTheyRecoverByThemselves) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"));

@@ -33,6 +33,8 @@ struct Measured {
   std::string metric;     ///< the series' name that it came from
   std::string missing;    ///< why there is no value
   bool at_least = false;  ///< the true value may be larger: a quantile beyond the last bucket
+  /// It has no value because its exporter says one that no such quantity can have.
+  bool unbelievable = false;
 };
 
 /// Of a histogram of lengths: how many of the window's were at most `upper` tokens.
