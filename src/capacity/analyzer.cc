@@ -358,6 +358,13 @@ std::optional<std::string> failure_of(const ModelAnalysis& out, Assembly assembl
 
 }  // namespace
 
+bool demand_known(const ModelAnalysis& model) {
+  return !model.failure || model.demand_per_s > 0 ||
+         std::any_of(model.variants.begin(), model.variants.end(), [](const VariantCapacity& v) {
+           return v.evidence == Evidence::kSized || v.evidence == Evidence::kUnreachable;
+         });
+}
+
 Need need_between_thresholds(double demand, double supply, double anticipated, double up,
                              double down) {
   Need need;

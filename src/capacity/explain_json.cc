@@ -150,6 +150,7 @@ json::object decision_json(const ModelAnalysis& model, const Decision& d) {
 }  // namespace
 
 std::string explain_json(const ModelAnalysis& model, std::span<const Decision> decisions) {
+  const bool known = demand_known(model);
   json::object roles;
   for (const auto& [role, need] : model.roles) {
     roles[role_text(role)] = json::object{{"demand_per_s", number(need.demand_per_s)},
@@ -168,8 +169,8 @@ std::string explain_json(const ModelAnalysis& model, std::span<const Decision> d
       {"failure", model.failure ? json::value(text(*model.failure)) : json::value(nullptr)},
       {"priority", number(model.priority)},
       {"slo", slo_json(model.slo)},
-      {"supply_per_s", number(model.supply_per_s)},
-      {"demand_per_s", number(model.demand_per_s)},
+      {"supply_per_s", known ? number(model.supply_per_s) : json::value(nullptr)},
+      {"demand_per_s", known ? number(model.demand_per_s) : json::value(nullptr)},
       {"backlog_per_s", number(model.backlog_per_s)},
       {"required_per_s", number(model.required_per_s)},
       {"spare_per_s", number(model.spare_per_s)},

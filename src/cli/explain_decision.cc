@@ -135,6 +135,10 @@ std::string list_text(const json::object& document, const char* name, const char
   return out.empty() ? out : fmt::format("{}\n{}", title, out);
 }
 
+std::string rate(const json::value& per_s) {
+  return per_s.is_null() ? "not known how much is" : text(per_s) + " requests/s";
+}
+
 /// False: no variant of that name.
 bool print(const DecisionQuestion& question, const json::object& document) {
   using Align = report::Table::Align;
@@ -163,11 +167,11 @@ bool print(const DecisionQuestion& question, const json::object& document) {
       }
       if (of_model.empty()) continue;
       const auto& slo = object_of(at(model, "slo"));
-      sentences += fmt::format(
-          "\n{}: {} requests/s demanded, {} supplied.\n  SLO: TTFT {} ms, ITL {} ms, {} ({}).\n{}",
-          name, text(at(model, "demand_per_s")), text(at(model, "supply_per_s")),
-          text(at(slo, "ttft_ms")), text(at(slo, "itl_ms")), text(at(slo, "statistic")),
-          text(at(slo, "source")), of_model);
+      sentences +=
+          fmt::format("\n{}: {} demanded, {} supplied.\n  SLO: TTFT {} ms, ITL {} ms, {} ({}).\n{}",
+                      name, rate(at(model, "demand_per_s")), rate(at(model, "supply_per_s")),
+                      text(at(slo, "ttft_ms")), text(at(slo, "itl_ms")), text(at(slo, "statistic")),
+                      text(at(slo, "source")), of_model);
     }
   }
   fmt::print("cycle {}\n", text(at(document, "cycle")));

@@ -54,6 +54,19 @@ TEST(Explain, ADecisionThatHoldsSaysWhatItWaitsFor) {
   EXPECT_NE(text.find("Waits for usable metrics."), std::string::npos) << text;
 }
 
+TEST(Explain, DemandThatNobodyKnowsIsNullAndNotZero) {
+  auto m = model("llama", 0, {without_capacity("a", 5, 3, Evidence::kUnknown)});
+  m.failure = "no usable metrics";
+  m.demand_per_s = m.supply_per_s = 0;
+  const auto decisions = optimize({}, {&m, 1}, std::nullopt);
+  const auto unknown = boost::json::parse(explain_json(m, decisions));
+  EXPECT_TRUE(unknown.at("demand_per_s").is_null());
+  EXPECT_TRUE(unknown.at("supply_per_s").is_null());
+  m.demand_per_s = 2;  // a gateway tells
+  const auto told = boost::json::parse(explain_json(m, decisions));
+  EXPECT_EQ(told.at("demand_per_s").to_number<double>(), 2);
+}
+
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;

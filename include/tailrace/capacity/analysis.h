@@ -79,4 +79,8 @@ struct ModelAnalysis {
   std::vector<std::string> notes;         ///< what was missing, or else counts; for people
 };
 
+/// False: no variant was understood and nobody else tells of demand, so its 0 (and that of supply)
+/// says nothing.
+bool demand_known(const ModelAnalysis& model);
+
 }  // namespace tailrace::capacity
