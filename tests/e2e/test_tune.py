@@ -204,7 +204,7 @@ def test_many_pods_and_many_cycles_in_bounded_time():
     content = HEADER + "".join(f"{60 * cycle},pod-{pod},{0.1 + 0.01 * pod},2048,1024,44,12.7\n"
                                for cycle in range(20) for pod in range(100))
     assert len(lines("-", "--estimator", "kalman", "--max-batch", 64, stdin=content)) == 20
-    done = tune("-", "--estimator", "kalman", "--json", stdin=HEADER + "60,a,1,1,1,1,1\n" * 100_001)
+    done = tune("-", "--estimator", "kalman", "--json", stdin=HEADER + "60,,1,1,1,1,1\n" * 100_001)
     assert done.returncode == 2 and "100000 rows" in done.stderr
 
 
