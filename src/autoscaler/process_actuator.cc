@@ -245,6 +245,10 @@ void ProcessActuatorImpl::apply(std::vector<Order> orders,
     unsaved_ = unsaved_ || target != desired;
     target = desired;
   }
+  std::error_code unknown;
+  if (!std::filesystem::exists(config_.folder + std::string(kRegistryFile), unknown)) {
+    unsaved_ = true;  // somebody removed it
+  }
   step();
   for (std::size_t i = 0; i < orders.size(); ++i) {
     if (!wanted[i]) continue;

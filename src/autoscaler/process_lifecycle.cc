@@ -15,6 +15,8 @@ namespace tailrace::autoscaler {
 namespace {
 
 constexpr Duration kTrimEvery = std::chrono::seconds(10);
+/// Times that a process from a lost registry is asked to end before it is killed.
+constexpr int kStrayPatience = 5;
 
 Duration backoff(const ProcessActuatorConfig& config, int failures) {
   const double factor = std::exp2(std::min(failures - 1, 40));
@@ -234,6 +236,12 @@ void ProcessActuatorImpl::start(Replica& replica) {
                                              {"model", variant.key.model},
                                              {"index", std::to_string(entry.index)}});
   if (!argv) return failed(replica, argv.error().message);
+  if (const auto stray = runner_.find("TAILRACE_REPLICA", marker(entry.name))) {
+    runner_.signal(*stray, entry.failures < kStrayPatience ? SIGTERM : SIGKILL);
+    return failed(replica, fmt::format("process {} has this name and is in no registry, so it was "
+                                       "lost with one; it was told to end",
+                                       stray->pid));
+  }
   // Written down first, so that nobody loses sight of it.
   if (!save()) return failed(replica, save_problem_);
   ProcessSpec spec;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "autoscaler/support/process_world.h"
@@ -173,6 +174,34 @@ TEST(ProcessActuator, AReplicaWhoseStartWasNeverWrittenDownIsFoundByItsEnvironme
   EXPECT_EQ(world.machine.programs.size(), 1u);
   ASSERT_EQ(world.count(ReplicaState::kReady), 1);
   EXPECT_EQ(world.actuator->replicas().at(0).pid, 100);
+}
+
+TEST(ProcessActuator, AReplicaThatWasLostWithTheRegistryEndsBeforeAnotherHasItsName) {
+  ProcessWorld world;
+  world.start_with(1);
+  world.kill();
+  std::filesystem::remove(world.folder.file("replicas.json"));
+  world.machine.heeds_terminate = false;
+  world.start();
+  const auto outcome = world.decide("small", 1);
+  EXPECT_THAT(outcome.message, HasSubstr("process 100 has this name and is in no registry"));
+  EXPECT_EQ(world.machine.alive(), 1u);
+  world.run_for(seconds(120));
+  EXPECT_FALSE(world.machine.program(100)->alive);
+  EXPECT_EQ(world.machine.program(100)->signals.front(), SIGTERM);
+  EXPECT_EQ(world.machine.program(100)->signals.back(), SIGKILL);
+  EXPECT_EQ(world.machine.alive(), 1u);
+  EXPECT_EQ(world.count(ReplicaState::kReady), 1);
+}
+
+TEST(ProcessActuator, ARegistryThatIsRemovedIsWrittenAgain) {
+  ProcessWorld world;
+  world.start_with(1);
+  const std::string path = world.folder.file("replicas.json");
+  std::filesystem::remove(path);
+  world.decide("small", 1);
+  world.run_for(seconds(2));
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 TEST(ProcessActuator, WhatEndedWhileNobodyLookedIsReplaced) {
