@@ -54,6 +54,15 @@ struct LoopTest : ::testing::Test {
     out.state = &state;
     return out;
   }
+  /// A single cycle that may wait 20 s for the lease; its report comes to `done`.
+  void run_once(std::function<void(const CycleReport&)> done) {
+    auto with = parts();
+    with.elector = &elector;
+    config.lead_wait = seconds(20);
+    fleet.rate_per_s = 200;
+    control = std::make_unique<ControlLoop>(config, std::move(with));
+    control->run_once(std::move(done));
+  }
   void start(LoopParts with) {
     control = std::make_unique<ControlLoop>(config, std::move(with));
     control->start([this](const CycleReport& report) { reports.push_back(report); });
@@ -271,13 +280,8 @@ TEST_F(LoopTest, OneCycleAndItsReport) {
 }
 
 TEST_F(LoopTest, OneCycleWaitsForTheLease) {
-  auto with = parts();
-  with.elector = &elector;
-  config.lead_wait = seconds(20);
-  fleet.rate_per_s = 200;
-  control = std::make_unique<ControlLoop>(config, std::move(with));
   int reported = 0;
-  control->run_once([&](const CycleReport& report) {
+  run_once([&](const CycleReport& report) {
     ++reported;
     EXPECT_TRUE(report.leads);
     EXPECT_THAT(report.troubles, IsEmpty()) << "waiting is not being late";
@@ -293,25 +297,16 @@ TEST_F(LoopTest, OneCycleWaitsForTheLease) {
 
 TEST_F(LoopTest, OneCycleIsWithoutEffectWhereAnotherOneStillLeadsAfterTheWait) {
   elector.leadership = {false, "other", 4, "other leads"};
-  auto with = parts();
-  with.elector = &elector;
-  config.lead_wait = seconds(20);
-  fleet.rate_per_s = 200;
-  control = std::make_unique<ControlLoop>(config, std::move(with));
   int reported = 0;
-  control->run_once([&](const CycleReport& report) { reported += report.leader == "other"; });
+  run_once([&](const CycleReport& report) { reported += report.leader == "other"; });
   loop.run_for(seconds(22));
   EXPECT_EQ(reported, 1);
   EXPECT_EQ(actuator.calls, 0);
 }
 
 TEST_F(LoopTest, OneCycleThatIsToldToEndWhileItWaitsForTheLeaseEnds) {
-  auto with = parts();
-  with.elector = &elector;
-  config.lead_wait = seconds(20);
-  control = std::make_unique<ControlLoop>(config, std::move(with));
   int reported = 0, ended = 0;
-  control->run_once([&](const CycleReport&) { ++reported; });
+  run_once([&](const CycleReport&) { ++reported; });
   loop.run_for(seconds(5));
   control->stop([&] { ++ended; });
   loop.run_for(seconds(60));

@@ -89,22 +89,31 @@ std::map<std::string, std::string> names_of(const std::string& page) {
   return names;
 }
 
-/// What a cycle in a cluster was decided from: pods of every freshness, GPUs, memory, a stranger.
-Snapshot cluster_snapshot() {
+/// Of one variant whose pods said something so many seconds ago.
+Snapshot snapshot_of(std::initializer_list<double> ages_s) {
   Snapshot snapshot;
   snapshot.time_s = 1'700'000'000;
   capacity::ModelState model;
   model.key = {"llm", "m"};
   capacity::Variant variant;
   variant.name = "a";
-  variant.pods.resize(4);
-  for (std::size_t p = 0; p < 3; ++p) variant.pods[p].time_s = snapshot.time_s - 12;
-  variant.pods[0].rate_per_s = 2;
-  variant.pods[1].running = 0;
+  for (const double age_s : ages_s) {
+    variant.pods.emplace_back().time_s = snapshot.time_s - age_s;
+  }
   model.variants = {variant};
   snapshot.models = {model};
+  return snapshot;
+}
+
+/// What a cycle in a cluster was decided from: pods of every freshness, GPUs, memory, a stranger.
+Snapshot cluster_snapshot() {
+  Snapshot snapshot = snapshot_of({12, 12, 12});
+  auto& pods = snapshot.models[0].variants[0].pods;
+  pods[0].rate_per_s = 2;
+  pods[1].running = 0;
+  pods.emplace_back();
   snapshot.gpus = ClusterGpus{true, {{"H100", 16}, {"L4", 4}}, {{"H100", "nvidia.com"}}};
-  snapshot.kv = {{model.key, "a", 30'000, 200'000}};
+  snapshot.kv = {{{"llm", "m"}, "a", 30'000, 200'000}};
   snapshot.unmatched_pods = {{"llm", 2}};
   return snapshot;
 }
@@ -267,17 +276,7 @@ TEST(MetricsOutput, AddsTheControllersInstanceWhereThereIsOne) {
 
 TEST(MetricsOutput, SaysWhatWasLearntAndHowSureThatIs) {
   MetricsOutput output({});
-  Snapshot snapshot;
-  snapshot.time_s = 1'700'000'000;
-  capacity::ModelState model;
-  model.key = {"llm", "m"};
-  capacity::Variant variant;
-  variant.name = "a";
-  variant.pods.resize(2);
-  variant.pods[0].time_s = snapshot.time_s - 50;
-  variant.pods[1].time_s = snapshot.time_s - 12;
-  model.variants = {variant};
-  snapshot.models = {model};
+  const Snapshot snapshot = snapshot_of({50, 12});
   CycleFacts facts;
   facts.elected = true;
   facts.duration_s = 0.25;

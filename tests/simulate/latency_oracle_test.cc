@@ -78,11 +78,17 @@ TEST(ReplicaRun, ARequestAloneTakesItsOwnIterations) {
   EXPECT_NEAR(*out.e2e_ms, *out.ttft_ms + 99 * *out.itl_ms, 0.5);
 }
 
-TEST(ReplicaRun, OneSlotIsTheQueueOfPollaczekAndKhinchine) {
+/// One request at a time, 10 ms for each of its tokens.
+ReplicaSpec one_slot() {
   ReplicaSpec spec;
   spec.engine = *engine_of(h100(1));
   spec.engine.cost = {.alpha_ms = 10, .beta_ms = 0, .gamma_ms = 0, .knee_tokens = 0};
   spec.lengths = {.prompts = {1}, .outputs = {2, 4, 10, 20, 34}, .in_turn = false};
+  return spec;
+}
+
+TEST(ReplicaRun, OneSlotIsTheQueueOfPollaczekAndKhinchine) {
+  ReplicaSpec spec = one_slot();
   spec.requests_max = 200'000;
   const Workload w = spec.lengths.workload(0);
   spec.rate_per_s = 0.6 / (w.output_mean * 0.01);
@@ -174,10 +180,7 @@ TEST(LatencyOracle, GivesTheSameAnswerTwice) {
 }
 
 TEST(ReplicaRun, KnowsHowFarItsP99MayBeOff) {
-  ReplicaSpec spec;
-  spec.engine = *engine_of(h100(1));
-  spec.engine.cost = {.alpha_ms = 10, .beta_ms = 0, .gamma_ms = 0, .knee_tokens = 0};
-  spec.lengths = {.prompts = {1}, .outputs = {2, 4, 10, 20, 34}, .in_turn = false};
+  ReplicaSpec spec = one_slot();
   spec.requests_max = 40'000;
   spec.rate_per_s = 0.7 / (spec.lengths.workload(0).output_mean * 0.01);
   constexpr int kRuns = 20;
