@@ -9,6 +9,8 @@ namespace {
 
 /// All series are asked for at once.
 constexpr const char* kAllQueries = "all";
+/// Namespaces come from exporters' labels; further ones than these count as "other".
+constexpr std::size_t kNamespacesMax = 1000;
 
 /// "settings prod-llama" is the settings' trouble.
 std::string component_of(const std::string& subject) {
@@ -92,7 +94,8 @@ void WvaOutput::look(const CycleRecord& record, const Snapshot& snapshot) {
   }
   for (const auto& use : snapshot.kv) kv_[{use.key, use.variant}] = use;
   for (const auto& [ns, pods] : snapshot.unmatched_pods) {
-    unmapped_[ns] += static_cast<double>(pods);
+    const bool room = unmapped_.contains(ns) || unmapped_.size() < kNamespacesMax;
+    unmapped_[room ? ns : "other"] += static_cast<double>(pods);
   }
   nodes_read_.reset();
   if (!snapshot.gpus) {

@@ -150,6 +150,25 @@ TEST(MetricsOutput, ExportsTheNamesAndLabelsOfTheGoldenList) {
   EXPECT_EQ(exported, golden);
 }
 
+TEST(MetricsOutput, NamespacesThatExportersInventAddNoSeriesWithoutEnd) {
+  MetricsOutput output({});
+  for (int cycle = 0; cycle < 3'000; ++cycle) {
+    Snapshot snapshot = snapshot_of({12});
+    snapshot.unmatched_pods = {{"made-up-" + std::to_string(cycle), 1}};
+    CycleFacts facts;
+    facts.snapshot = &snapshot;
+    output.record(record_of({decision("a", 2, 2)}), facts);
+  }
+  const std::string page = output.expose();
+  std::size_t series = 0;
+  for (std::size_t at = 0; (at = page.find("\nwva_pod_mapping_miss_total{", at)) != page.npos;
+       ++at) {
+    ++series;
+  }
+  EXPECT_EQ(series, 1'001u);
+  EXPECT_THAT(page, HasSubstr("namespace=\"other\",reason=\"unresolved\"} 2000\n"));
+}
+
 TEST(MetricsOutput, GivesTheScalersTheirThreeGauges) {
   MetricsOutput output({});
   output.record(record_of({decision("a", 2, 5), decision("b", 0, 3), decision("c", 4, 0)}), {});
