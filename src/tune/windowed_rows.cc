@@ -21,6 +21,7 @@ constexpr double kOldWeightMost = 9;  ///< in units of the new row's
 constexpr double kIntervalDefault_s = 60;  ///< where only the rate is known
 constexpr double kIntervalMost_s = 3600;
 constexpr double kTimeMost_s = 1e15;
+constexpr double kResidenceShareMost = 1e6;  ///< times may lie as close together as numbers can
 constexpr double kRequestsMost = 1e6;
 constexpr double kMillisLeast = 1e-4, kMillisMost = 1e8;
 constexpr double kRunningMost = 1e6;
@@ -162,7 +163,7 @@ Row row_of(const Observation& o, const PodReport* last, const queueing::ServiceM
   row.requests = requests_of(o, interval_s);
   row.cycle = cycle;
   const double residence_s = 1e-3 * (*o.ttft_ms + decodes(model, row.workload) * *o.itl_ms);
-  residence_share = residence_s / interval_s;
+  residence_share = std::min(residence_s / interval_s, kResidenceShareMost);
   note_unsteadiness(last, std::min(1.0, residence_share), row);
   return row;
 }

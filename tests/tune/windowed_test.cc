@@ -203,6 +203,15 @@ TEST(WindowedEstimator, RequestsThatOutlastTheIntervalAreSaid) {
               testing::HasSubstr("of an interval"));
 }
 
+TEST(WindowedEstimator, WhatIsSavedAfterTimesAsCloseAsNumbersGoIsTakenAgain) {
+  const Server server;
+  const auto estimator = estimator_for(server);
+  for (const double time_s : {0.0, 2.3e-308}) teach(*estimator, server.report(0.5, time_s));
+  const auto other = estimator_for(server);
+  ASSERT_TRUE(other->restore(estimator->save()));
+  EXPECT_EQ(other->save(), estimator->save());
+}
+
 TEST(WindowedEstimator, MissingZeroAndImpossibleNumbersNeverMoveAParameter) {
   const Server server;
   const auto estimator = estimator_for(server);
