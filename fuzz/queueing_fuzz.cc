@@ -67,7 +67,9 @@ void check(const Sizing& s, const ServiceModel& model, const Workload& workload,
   TAILRACE_CHECK(!s.reason.empty());
   TAILRACE_CHECK(s.reachable || s.rate_per_s == 0);
   // A looser target takes no less. Percentiles of a law with two modes may step down once.
-  if (targets.statistic != Statistic::kMean) return;
+  for (const auto limit : {SizingLimit::kTtft, SizingLimit::kItl, SizingLimit::kE2e}) {
+    if (statistic_of(targets, limit) != Statistic::kMean) return;
+  }
   Targets looser = targets;
   looser.ttft_ms *= 2, looser.itl_ms *= 2, looser.e2e_ms *= 2;
   const auto more = size(model, workload, looser);
@@ -95,6 +97,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (in.flag()) targets.ttft_ms = in.number(500);
   if (in.flag()) targets.itl_ms = in.number(30);
   if (in.flag()) targets.e2e_ms = in.number(5000);
+  if (in.flag()) targets.ttft_statistic = in.one_of(kStatistics);
+  if (in.flag()) targets.itl_statistic = in.one_of(kStatistics);
   if (const auto sizing = size(model, workload, targets)) {
     check(*sizing, model, workload, targets);
   } else {

@@ -14,11 +14,10 @@ constexpr double kRatePrecision = 0.002;
 constexpr double kRetreat = 0.9;
 constexpr int kMissesBeforeRetreat = 2;
 
-Probe judge(double rate, const Latency& latency, const std::vector<Target>& targets,
-            Statistic statistic) {
+Probe judge(double rate, const Latency& latency, const std::vector<Target>& targets) {
   Probe probe{.rate = rate, .latency = latency};
   for (const Target& target : targets) {
-    const double share = value_of(latency, target.limit, statistic) / target.ms;
+    const double share = value_of(latency, target.limit, target.statistic) / target.ms;
     if (share > probe.tightest) {
       probe.tightest = share;
       probe.limit = target.limit;
@@ -29,14 +28,13 @@ Probe judge(double rate, const Latency& latency, const std::vector<Target>& targ
 }
 
 /// What the formula allows when corrected by how wrong it is at `probe`.
-double corrected_rate(const Probe& probe, const std::vector<Target>& targets, Statistic statistic,
-                      RateSearch& formula) {
+double corrected_rate(const Probe& probe, const std::vector<Target>& targets, RateSearch& formula) {
   double rate = formula.high();
   for (const Target& target : targets) {
     const double factor =
-        value_of(probe.latency, target.limit, statistic) / formula.value(probe.rate, target.limit);
+        value_of(probe.latency, target.limit, target.statistic) / formula.value(probe.rate, target);
     if (!(factor > 0) || !std::isfinite(target.ms / factor)) continue;
-    const auto alone = formula.largest({target.limit, target.ms / factor});
+    const auto alone = formula.largest({target.limit, target.ms / factor, target.statistic});
     rate = std::min(rate, alone.value_or(formula.low()));
   }
   return rate;
@@ -46,8 +44,7 @@ double corrected_rate(const Probe& probe, const std::vector<Target>& targets, St
 
 Result<std::optional<Probe>> search_with_oracle(const ServiceModel& model, const Workload& workload,
                                                 const std::vector<Target>& targets,
-                                                Statistic statistic, double formula_rate,
-                                                RateSearch& formula) {
+                                                double formula_rate, RateSearch& formula) {
   std::optional<Probe> good, bad;
   Workload at = workload;
   at.rate_per_s = formula_rate;
@@ -55,12 +52,12 @@ Result<std::optional<Probe>> search_with_oracle(const ServiceModel& model, const
     const auto latency = model.oracle->latency(model, at);
     if (!latency && latency.error().code == ErrorCode::kUnsupported) break;
     if (!latency) return fail(latency.error());
-    const Probe probe = judge(at.rate_per_s, *latency, targets, statistic);
+    const Probe probe = judge(at.rate_per_s, *latency, targets);
     (probe.holds ? good : bad) = probe;
     if (probe.holds && (probe.tightest >= 1 - kPrecision || probe.rate >= formula.high())) break;
     if (good && bad && bad->rate - good->rate <= kRatePrecision * good->rate) break;
 
-    double next = latency->stable ? corrected_rate(probe, targets, statistic, formula)
+    double next = latency->stable ? corrected_rate(probe, targets, formula)
                                   : kRetreat * std::min(probe.rate, latency->max_rate_per_s);
     if (!good && call >= kMissesBeforeRetreat) next = std::min(next, kRetreat * bad->rate);
     // Between what held and what did not: the simulator's noise may ask for neither.

@@ -23,7 +23,6 @@ struct Probe {
 /// held; empty where none did, or where the oracle cannot say (kUnsupported). Errors: its others.
 Result<std::optional<Probe>> search_with_oracle(const ServiceModel& model, const Workload& workload,
                                                 const std::vector<Target>& targets,
-                                                Statistic statistic, double formula_rate,
-                                                RateSearch& formula);
+                                                double formula_rate, RateSearch& formula);
 
 }  // namespace tailrace::queueing

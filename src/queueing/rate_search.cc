@@ -70,6 +70,15 @@ double bracketed_root(const Headroom& headroom, double good, double bad, double 
                    : solve(a, x, at_a, at_x, tolerance).first;
 }
 
+constexpr WhichPercentiles kNoPercentile{.p50 = false, .p90 = false, .p95 = false, .p99 = false};
+
+void want(WhichPercentiles& which, Statistic statistic) {
+  which.p50 = which.p50 || statistic == Statistic::kP50;
+  which.p90 = which.p90 || statistic == Statistic::kP90;
+  which.p95 = which.p95 || statistic == Statistic::kP95;
+  which.p99 = which.p99 || statistic == Statistic::kP99;
+}
+
 }  // namespace
 
 double value_of(const Latency& at, SizingLimit limit, Statistic statistic) {
@@ -83,17 +92,17 @@ double value_of(const Latency& at, SizingLimit limit, Statistic statistic) {
   }
 }
 
-RateSearch::RateSearch(const ServiceModel& model, const Workload& workload, Statistic statistic)
-    : model_(model),
-      workload_(workload),
-      statistic_(statistic),
-      detail_(statistic == Statistic::kMean ? Detail::kMeans : Detail::kPercentiles),
-      which_{.p50 = statistic == Statistic::kP50,
-             .p90 = statistic == Statistic::kP90,
-             .p95 = statistic == Statistic::kP95,
-             .p99 = statistic == Statistic::kP99} {
-  if (statistic != Statistic::kMean) {
-    means_ = std::make_unique<RateSearch>(model, workload, Statistic::kMean);
+RateSearch::RateSearch(const ServiceModel& model, const Workload& workload,
+                       const std::vector<Target>& targets)
+    : model_(model), workload_(workload), first_(kNoPercentile), gaps_(kNoPercentile) {
+  for (const Target& target : targets) {
+    if (target.statistic == Statistic::kMean) continue;
+    detail_ = Detail::kPercentiles;
+    want(target.limit == SizingLimit::kItl ? gaps_ : first_, target.statistic);
+  }
+  first_.gaps = gaps_.first = false;
+  if (detail_ == Detail::kPercentiles) {
+    means_ = std::make_unique<RateSearch>(model, workload, std::vector<Target>());
   }
   workload_.rate_per_s = 0;
   const double most =
@@ -120,20 +129,21 @@ Latency RateSearch::at(double rate) {
   return latency;
 }
 
-double RateSearch::value(double rate, SizingLimit limit) {
+double RateSearch::value(double rate, const Target& target) {
+  if (RateSearch* means = means_of(target)) return means->value(rate, target);
+  const SizingLimit limit = target.limit;
+  const Statistic statistic = means_ ? target.statistic : Statistic::kMean;
   const auto at = std::find_if(points_.begin(), points_.end(),
                                [&](const Point& point) { return point.rate == rate; });
   if (at != points_.end() && knows(at->latency, limit)) {
-    return value_of(at->latency, limit, statistic_);
+    return value_of(at->latency, limit, statistic);
   }
   workload_.rate_per_s = rate;
   if (!means_) {
     points_.push_back({rate, latency_unchecked(model_, workload_, detail_)});
-    return value_of(points_.back().latency, limit, statistic_);
+    return value_of(points_.back().latency, limit, statistic);
   }
-  WhichPercentiles which = which_;
-  which.gaps = limit == SizingLimit::kItl;
-  which.first = !which.gaps;
+  const WhichPercentiles& which = limit == SizingLimit::kItl ? gaps_ : first_;
   const Latency latency = corrected(model_, workload_, detail_, which);
   if (at == points_.end()) {
     points_.push_back({rate, latency});
@@ -143,13 +153,17 @@ double RateSearch::value(double rate, SizingLimit limit) {
     at->latency.ttft_percentiles_ms = latency.ttft_percentiles_ms;
     at->latency.e2e_percentiles_ms = latency.e2e_percentiles_ms;
   }
-  return value_of(latency, limit, statistic_);
+  return value_of(latency, limit, statistic);
 }
 
 bool RateSearch::is_known(double rate, SizingLimit limit) const {
   return std::any_of(points_.begin(), points_.end(), [&](const Point& point) {
     return point.rate == rate && knows(point.latency, limit);
   });
+}
+
+RateSearch* RateSearch::means_of(const Target& target) const {
+  return target.statistic == Statistic::kMean ? means_.get() : nullptr;
 }
 
 bool RateSearch::knows(const Latency& at, SizingLimit limit) const {
@@ -163,18 +177,21 @@ std::optional<double> RateSearch::largest(const Target& target) {
     const auto rate = closed_form_rate(model_.iteration, workload_, target.limit, target.ms);
     return rate ? std::optional(std::min(*rate, high_)) : std::nullopt;
   }
-  if (!(value(low_, target.limit) <= target.ms)) return std::nullopt;
+  if (RateSearch* means = means_of(target)) return means->largest(target);
+  if (!(value(low_, target) <= target.ms)) return std::nullopt;
   // No percentile is so far below the mean, and that is cheap to know.
-  const bool far = means_ && means_->value(high_, target.limit) > kFar * target.ms;
-  if (!far && value(high_, target.limit) <= target.ms) return high_;
+  const bool far = means_ && means_->value(high_, target) > kFar * target.ms;
+  if (!far && value(high_, target) <= target.ms) return high_;
   return largest_below(high_, target);
 }
 
 double RateSearch::largest_below(double missed, const Target& target) {
+  if (RateSearch* means = means_of(target)) return means->largest_below(missed, target);
+  const Statistic statistic = means_ ? target.statistic : Statistic::kMean;
   double good = low_, bad = missed;
   for (const Point& point : points_) {
     if (point.rate >= missed || !knows(point.latency, target.limit)) continue;
-    if (value_of(point.latency, target.limit, statistic_) <= target.ms) {
+    if (value_of(point.latency, target.limit, statistic) <= target.ms) {
       good = std::max(good, point.rate);
     } else {
       bad = std::min(bad, point.rate);
@@ -188,7 +205,7 @@ double RateSearch::largest_below(double missed, const Target& target) {
 double RateSearch::root(const Target& target, double good, double bad) {
   // Latency grows like 1 / (1 − load), so its reciprocal is close to a straight line.
   const auto headroom = [&](double rate) {
-    return std::min(1e9, target.ms / value(rate, target.limit)) - 1;
+    return std::min(1e9, target.ms / value(rate, target)) - 1;
   };
   return bracketed_root(headroom, good, bad, kRelativeTolerance, kLeastShare * high_);
 }
@@ -199,12 +216,12 @@ double RateSearch::root(const Target& target, double good, double bad) {
 double RateSearch::percentile_root(const Target& target, double good, double bad) {
   if (target.limit == SizingLimit::kItl) {
     const auto headroom = [&](double rate) {
-      return std::min(1e9, target.ms / value(rate, target.limit)) - 1;
+      return std::min(1e9, target.ms / value(rate, target)) - 1;
     };
     return bracketed_root(headroom, good, bad, kPercentileTolerance, kLeastShare * high_);
   }
   const auto log_ratio = [&](double rate) {
-    return std::log(value(rate, target.limit) / means_->value(rate, target.limit));
+    return std::log(value(rate, target) / means_->value(rate, target));
   };
   const double least = kLeastShare * high_;
   double last = good;
@@ -216,7 +233,7 @@ double RateSearch::percentile_root(const Target& target, double good, double bad
     double slope = before ? (at_last - log_ratio(*before)) / (last - *before) : 0;
     if (!std::isfinite(slope)) slope = 0;
     const auto foretold = [&](double rate) {
-      return means_->value(rate, target.limit) * std::exp(at_last + slope * (rate - last));
+      return means_->value(rate, target) * std::exp(at_last + slope * (rate - last));
     };
     const auto headroom = [&](double rate) {
       return std::min(1e9, target.ms / foretold(rate)) - 1;
@@ -224,7 +241,7 @@ double RateSearch::percentile_root(const Target& target, double good, double bad
     double next = bracketed_root(headroom, good, bad, 0.1 * kPercentileTolerance, least);
     // Close enough in the latency, and as far as this tells in the rate: some hardly grow with it.
     if (last == good && next - good <= kPercentileTolerance * std::max(good, least) &&
-        value(good, target.limit) >= (1 - kPercentileTolerance) * target.ms) {
+        value(good, target) >= (1 - kPercentileTolerance) * target.ms) {
       break;
     }
     // Rather below the root than above, by half of what is close enough.
@@ -235,7 +252,7 @@ double RateSearch::percentile_root(const Target& target, double good, double bad
     if (!(next > good && next < bad) || step % 8 == 7) next = 0.5 * (good + bad);
     before = last;
     last = next;
-    (value(next, target.limit) <= target.ms ? good : bad) = next;
+    (value(next, target) <= target.ms ? good : bad) = next;
   }
   return good;
 }

@@ -13,21 +13,24 @@ namespace tailrace::queueing {
 struct Target {
   SizingLimit limit;  ///< of what: kTtft, kItl or kE2e
   double ms;          ///< > 0
+  Statistic statistic = Statistic::kMean;
 };
 
 /// What of `at` a target binds, in milliseconds; infinite where it is unknown.
 double value_of(const Latency& at, SizingLimit limit, Statistic statistic);
 
-/// Searches one model and workload for several targets in turn. It remembers every point it asked
+/// Searches one model and workload for several targets in turn, those that it was made for or such
+/// as differ from them in their milliseconds only. It remembers every point it asked
 /// for, so the search for one target narrows the next one's. Callers have checked the arguments.
 class RateSearch {
  public:
-  RateSearch(const ServiceModel& model, const Workload& workload, Statistic statistic);
+  RateSearch(const ServiceModel& model, const Workload& workload,
+             const std::vector<Target>& targets);
 
   double low() const { return low_; }
   double high() const { return high_; }
   Latency at(double rate);
-  double value(double rate, SizingLimit limit);
+  double value(double rate, const Target& target);
 
   /// The largest rate from low() to high() at which the target holds, to ten digits (percentiles:
   /// to 0.4 %); empty where none does. Latencies grow with the rate.
@@ -40,22 +43,23 @@ class RateSearch {
   struct Point {
     double rate;
     Latency
-        latency;  ///< of percentiles perhaps the statistic's only, where a target asked for them
+        latency;  ///< of percentiles perhaps those only that targets bind, where one asked for them
   };
 
   bool knows(const Latency& at, SizingLimit limit) const;
   bool is_known(double rate, SizingLimit limit) const;
+  /// Who answers for a target of the mean where others bind percentiles; else null.
+  RateSearch* means_of(const Target& target) const;
   double root(const Target& target, double good, double bad);
   double percentile_root(const Target& target, double good, double bad);
 
   ServiceModel model_;
   Workload workload_;
-  Statistic statistic_;
-  Detail detail_;
-  WhichPercentiles which_;
+  Detail detail_ = Detail::kMeans;
+  WhichPercentiles first_, gaps_;  ///< that targets of TTFT and E2E, and of ITL, bind
   double low_ = 0, high_ = 0;
   std::vector<Point> points_;
-  std::unique_ptr<RateSearch> means_;  ///< of the same model, where the statistic is another
+  std::unique_ptr<RateSearch> means_;  ///< of the same model, where a target binds a percentile
 };
 
 }  // namespace tailrace::queueing

@@ -62,15 +62,22 @@ std::string_view remedy(SizingLimit limit) {
 }
 
 Result<std::vector<Target>> read(const Targets& targets, Mode mode) {
-  if (targets.statistic != Statistic::kMean && mode != Mode::kCorrected) {
+  const auto means_only = [mode](std::string_view field) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("percentile: the {} model knows means only; use corrected, or mean",
+                fmt::format("{}: the {} model knows means only; use corrected, or mean", field,
                             to_string(mode)));
+  };
+  if (targets.statistic != Statistic::kMean && mode != Mode::kCorrected) {
+    return means_only("percentile");
   }
   std::vector<Target> out;
-  for (const Target& target :
-       {Target{SizingLimit::kTtft, targets.ttft_ms}, Target{SizingLimit::kItl, targets.itl_ms},
-        Target{SizingLimit::kE2e, targets.e2e_ms}}) {
+  for (const auto& [limit, ms] : {std::pair(SizingLimit::kTtft, targets.ttft_ms),
+                                  {SizingLimit::kItl, targets.itl_ms},
+                                  {SizingLimit::kE2e, targets.e2e_ms}}) {
+    const Target target{limit, ms, statistic_of(targets, limit)};
+    if (target.statistic != Statistic::kMean && mode != Mode::kCorrected) {
+      return means_only(to_string(limit));
+    }
     if (!(target.ms >= 0) || !std::isfinite(target.ms)) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("{}: {} is not a number of milliseconds of at least 0; give 0 for no "
@@ -88,24 +95,24 @@ std::optional<double>& alone(Sizing& sizing, SizingLimit limit) {
                                       : sizing.e2e_rate_per_s;
 }
 
-std::string why_unreachable(const Target& target, double least_ms, Statistic statistic) {
+std::string why_unreachable(const Target& target, double least_ms) {
   return fmt::format(
       "the {}{} is {:.6g} ms on an idle replica already, {:.3g} % above its target of {:.6g} ms, "
       "so "
       "no number of replicas keeps it; it takes a target of at least {:.6g} ms, {}",
-      prefix(statistic), long_name(target.limit), least_ms, 100 * (least_ms / target.ms - 1),
+      prefix(target.statistic), long_name(target.limit), least_ms, 100 * (least_ms / target.ms - 1),
       target.ms, least_ms, remedy(target.limit));
 }
 
-std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets,
-                      Statistic statistic) {
+std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets) {
   std::string why =
       fmt::format("every target holds up to the largest rate, {:.6g} requests/s, which {} sets",
                   sizing.rate_per_s, to_string(sizing.achieved.binding));
   for (const Target& target : targets) {
     if (target.limit != sizing.limit) continue;
     why = fmt::format("above {:.6g} requests/s the {}{} passes its target of {:.6g} ms",
-                      sizing.rate_per_s, prefix(statistic), long_name(target.limit), target.ms);
+                      sizing.rate_per_s, prefix(target.statistic), long_name(target.limit),
+                      target.ms);
   }
   if (sizing.achieved.from_oracle) return why + ", by simulation";
   const OutOfRange reason = sizing.achieved.out_of_range;
@@ -145,7 +152,7 @@ void forget_the_line(Latency& at, const std::vector<Target>& targets) {
 }
 
 /// Each target alone, then the tightest of them, by the formula.
-Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statistic statistic) {
+Sizing by_formula(RateSearch& search, const std::vector<Target>& targets) {
   Sizing out;
   out.reachable = true;
   out.limit = SizingLimit::kStability;
@@ -155,12 +162,12 @@ Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statis
     const auto rate = search.largest(target);
     alone(out, target.limit) = rate;
     if (!rate) {
-      const double least_ms = search.value(search.low(), target.limit);
+      const double least_ms = search.value(search.low(), target);
       out.reachable = false;
       if (const double excess = least_ms / target.ms; excess > worst_excess) {
         worst_excess = excess;
         out.limit = target.limit;
-        out.reason = why_unreachable(target, least_ms, statistic);
+        out.reason = why_unreachable(target, least_ms);
       }
     } else if (out.reachable && *rate < out.rate_per_s) {
       out.rate_per_s = *rate;
@@ -175,7 +182,7 @@ Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statis
   // A percentile that holds at its own rate may be missed a little below it.
   out.achieved = search.at(out.rate_per_s);
   for (const Target& target : targets) {
-    if (search.value(out.rate_per_s, target.limit) <= target.ms * (1 + kRounding)) continue;
+    if (search.value(out.rate_per_s, target) <= target.ms * (1 + kRounding)) continue;
     out.rate_per_s = search.largest_below(out.rate_per_s, target);
     out.limit = target.limit;
     out.achieved = search.at(out.rate_per_s);
@@ -185,9 +192,12 @@ Sizing by_formula(RateSearch& search, const std::vector<Target>& targets, Statis
 
 /// Out of range are latencies. The rate is so where what they may be off by moves it.
 OutOfRange range_of_rate(const Sizing& found, RateSearch& search,
-                         const std::vector<Target>& targets, Statistic statistic) {
+                         const std::vector<Target>& targets) {
   const Latency& at = found.achieved;
-  if (at.out_of_range == OutOfRange::kNone || statistic != Statistic::kMean) return at.out_of_range;
+  if (at.out_of_range == OutOfRange::kNone) return at.out_of_range;
+  for (const Target& target : targets) {
+    if (target.statistic != Statistic::kMean) return at.out_of_range;
+  }
   // The largest rate is an estimate too, and who waits for memory waits for preemptions.
   if (found.limit == SizingLimit::kStability) return at.out_of_range;
   if (at.binding == Binding::kKvTokens &&
@@ -203,7 +213,7 @@ OutOfRange range_of_rate(const Sizing& found, RateSearch& search,
                            : waits                           ? kWaitDoubt
                                                              : kTtftDoubt;
       const double ms = longer ? target.ms / (1 + doubt) : target.ms * (1 + doubt);
-      return search.value(rate, target.limit) <= ms;
+      return search.value(rate, target) <= ms;
     });
   };
   const double less = (1 - kRateDoubt) * found.rate_per_s;
@@ -246,6 +256,13 @@ std::string_view to_string(SizingLimit limit) {
   return "";
 }
 
+Statistic statistic_of(const Targets& targets, SizingLimit limit) {
+  const std::optional<Statistic>& own = limit == SizingLimit::kTtft  ? targets.ttft_statistic
+                                        : limit == SizingLimit::kItl ? targets.itl_statistic
+                                                                     : targets.e2e_statistic;
+  return own.value_or(targets.statistic);
+}
+
 Result<Sizing> size(const ServiceModel& model, const Workload& workload, const Targets& targets) {
   if (const auto ok = model.check(); !ok) return fail(ok.error());
   Workload idle = workload;
@@ -258,7 +275,7 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
     std::erase_if(*wanted, [](const Target& t) { return t.limit == SizingLimit::kItl; });
   }
 
-  RateSearch search(model, idle, targets.statistic);
+  RateSearch search(model, idle, *wanted);
   if (const Latency& at = search.at(0); !at.stable && at.binding == Binding::kKvTokens) {
     Sizing none;
     none.limit = SizingLimit::kStability;
@@ -266,16 +283,15 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
     none.reason = why_none_fits(model.limits, idle);
     return none;
   }
-  Sizing out = by_formula(search, *wanted, targets.statistic);
+  Sizing out = by_formula(search, *wanted);
   if (itl_holds) out.itl_rate_per_s = search.high();
   if (!out.reachable) {
     out.out_of_range = out.achieved.out_of_range;
     return out;
   }
-  out.out_of_range = range_of_rate(out, search, *wanted, targets.statistic);
+  out.out_of_range = range_of_rate(out, search, *wanted);
   if (model.oracle && out.achieved.out_of_range != OutOfRange::kNone) {
-    const auto probe =
-        search_with_oracle(model, idle, *wanted, targets.statistic, out.rate_per_s, search);
+    const auto probe = search_with_oracle(model, idle, *wanted, out.rate_per_s, search);
     if (!probe) return fail(probe.error());
     if (*probe) {
       out.rate_per_s = (*probe)->rate;
@@ -286,7 +302,7 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
     }
   }
   out.throughput_per_s = out.achieved.throughput_per_s.value_or(out.rate_per_s);
-  out.reason = why_bound(out, *wanted, targets.statistic);
+  out.reason = why_bound(out, *wanted);
   if (itl_holds) out.reason += "; answers of one token have no time between tokens";
   if (out.limit == SizingLimit::kStability && model.mode != Mode::kChain &&
       out.rate_per_s == search.high() && !out.achieved.from_oracle) {

@@ -118,22 +118,40 @@ RC_GTEST_PROP(SizingOfAnything, PercentilesHoldAtTheRateAndNotWellAbove, ()) {
   at.model.limits.max_num_seqs = *rc::gen::element(8, 64);
   Targets targets = any_targets(0, 4);
   targets.statistic = *rc::gen::element(Statistic::kP50, Statistic::kP90, Statistic::kP99);
+  // Each target may bind something else.
+  const auto own = [] {
+    return *rc::gen::element<std::optional<Statistic>>(std::nullopt, Statistic::kMean,
+                                                       Statistic::kP95, Statistic::kP99);
+  };
+  targets.ttft_statistic = own(), targets.itl_statistic = own(), targets.e2e_statistic = own();
   const Sizing found = size(at.model, at.workload, targets).value();
   const auto holds = [&](double rate, double slack) {
     Workload there = at.workload;
     there.rate_per_s = rate;
     const Latency l = latency(at.model, there, Detail::kPercentiles).value();
-    const auto below = [&](const std::optional<Percentiles>& p, double target) {
+    const auto below = [&](SizingLimit limit, const std::optional<double>& mean,
+                           const std::optional<Percentiles>& p, double target) {
       const auto value = [&] {
-        return targets.statistic == Statistic::kP50   ? p->p50
-               : targets.statistic == Statistic::kP90 ? p->p90
-                                                      : p->p99;
+        switch (statistic_of(targets, limit)) {
+          case Statistic::kMean:
+            return *mean;
+          case Statistic::kP50:
+            return p->p50;
+          case Statistic::kP90:
+            return p->p90;
+          case Statistic::kP95:
+            return p->p95;
+          case Statistic::kP99:
+            return p->p99;
+        }
+        return 0.0;
       };
       return target == 0 || (p && value() <= target * slack);
     };
-    return below(l.ttft_percentiles_ms, targets.ttft_ms) &&
-           (!l.itl_percentiles_ms || below(l.itl_percentiles_ms, targets.itl_ms)) &&
-           below(l.e2e_percentiles_ms, targets.e2e_ms);
+    return below(SizingLimit::kTtft, l.ttft_ms, l.ttft_percentiles_ms, targets.ttft_ms) &&
+           (!l.itl_percentiles_ms ||
+            below(SizingLimit::kItl, l.itl_ms, l.itl_percentiles_ms, targets.itl_ms)) &&
+           below(SizingLimit::kE2e, l.e2e_ms, l.e2e_percentiles_ms, targets.e2e_ms);
   };
   if (!found.reachable) return;
   RC_ASSERT(holds(found.rate_per_s, 1.01));

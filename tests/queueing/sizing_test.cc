@@ -196,6 +196,45 @@ TEST(Sizing, ARateIsKnownWhereItsLatenciesAreNot) {
   EXPECT_EQ(p99.out_of_range, p99.achieved.out_of_range);
 }
 
+// What a mix allows is what its tightest target allows when it is asked about alone.
+TEST(Sizing, EachTargetMayBindAStatisticOfItsOwn) {
+  const Targets ttft{.ttft_ms = 150, .statistic = Statistic::kP90};
+  const Targets itl{.itl_ms = 20};
+  const Targets e2e{.e2e_ms = 6'000, .statistic = Statistic::kP99};
+  for (const double looser_ttft : {1.0, 10.0}) {
+    for (const double looser_itl : {1.0, 10.0}) {
+      for (const double looser_e2e : {1.0, 10.0}) {
+        Targets mix{.ttft_ms = looser_ttft * ttft.ttft_ms,
+                    .itl_ms = looser_itl * itl.itl_ms,
+                    .e2e_ms = looser_e2e * e2e.e2e_ms,
+                    .ttft_statistic = Statistic::kP90,
+                    .e2e_statistic = Statistic::kP99};
+        const Sizing all = of(Mode::kCorrected, mix);
+        const Sizing alone[] = {
+            of(Mode::kCorrected, {.ttft_ms = mix.ttft_ms, .statistic = Statistic::kP90}),
+            of(Mode::kCorrected, {.itl_ms = mix.itl_ms}),
+            of(Mode::kCorrected, {.e2e_ms = mix.e2e_ms, .statistic = Statistic::kP99})};
+        const Sizing* tightest = &alone[0];
+        for (const Sizing& one : alone) {
+          if (one.rate_per_s < tightest->rate_per_s) tightest = &one;
+        }
+        EXPECT_NEAR(all.rate_per_s, tightest->rate_per_s, 0.01 * tightest->rate_per_s);
+        EXPECT_EQ(all.limit, tightest->limit);
+        EXPECT_NEAR(*all.itl_rate_per_s, *alone[1].itl_rate_per_s, 1e-9 * *all.itl_rate_per_s);
+        EXPECT_LE(all.achieved.ttft_percentiles_ms->p90, mix.ttft_ms);
+        EXPECT_LE(*all.achieved.itl_ms, mix.itl_ms * (1 + 1e-9));
+        EXPECT_LE(all.achieved.e2e_percentiles_ms->p99, mix.e2e_ms);
+      }
+    }
+  }
+  EXPECT_THAT(
+      of(Mode::kCorrected, {.ttft_ms = 1, .itl_ms = 20, .ttft_statistic = Statistic::kP90}).reason,
+      HasSubstr("the P90 of the time to first token is"));
+  const auto published = size(llama(Mode::kChain), Workload::of(0, 512, 128),
+                              {.itl_ms = 20, .itl_statistic = Statistic::kP90});
+  EXPECT_THAT(published.error().message, HasSubstr("itl: the chain model knows means only"));
+}
+
 TEST(SizingWithAnOracle, FewSimulationsCorrectTheFormulaNearSaturation) {
   const Targets targets{.ttft_ms = 400, .itl_ms = 100};
   const Sizing formula = of(Mode::kCorrected, targets);

@@ -23,12 +23,18 @@ struct Targets {
   double ttft_ms = 0;
   double itl_ms = 0;
   double e2e_ms = 0;
-  Statistic statistic = Statistic::kMean;
+  Statistic statistic = Statistic::kMean;  ///< of each target that has none of its own
+  std::optional<Statistic> ttft_statistic = {}, itl_statistic = {}, e2e_statistic = {};
+
+  friend bool operator==(const Targets&, const Targets&) = default;
 };
 
 /// What the rate ends at.
 enum class SizingLimit { kNone, kTtft, kItl, kE2e, kStability };
 std::string_view to_string(SizingLimit limit);
+
+/// What the target of kTtft, kItl or kE2e binds.
+Statistic statistic_of(const Targets& targets, SizingLimit limit);
 
 struct Sizing {
   bool reachable = false;
