@@ -169,7 +169,7 @@ Result<void> ProcessActuatorImpl::lock_folder() {
 Result<void> ProcessActuatorImpl::open() {
   if (auto locked = lock_folder(); !locked) return locked;
   const std::string path = config_.folder + std::string(kRegistryFile);
-  const auto text = core::read_file(path, kRegistryBytesMax);
+  const auto text = core::read_regular_file(path, kRegistryBytesMax);
   if (!text && text.error().code != ErrorCode::kNotFound) return fail(text.error());
   if (text) {
     auto registry = parse_registry(*text);

@@ -25,7 +25,8 @@ constexpr Duration kSecondLook = std::chrono::seconds(5);
 
 /// What the processes' registry says, without touching them: for a dry run beside another.
 std::vector<ReplicaStatus> registered_replicas(const ProcessActuatorConfig& config) {
-  const auto text = core::read_file(config.folder + std::string(kRegistryFile), kRegistryBytesMax);
+  const auto text =
+      core::read_regular_file(config.folder + std::string(kRegistryFile), kRegistryBytesMax);
   if (!text) return {};
   const auto registry = parse_registry(*text);
   if (!registry) {

@@ -56,7 +56,7 @@ Result<Verdict> check_gateway(const std::string& text, const CheckOptions& optio
 }
 
 Result<Verdict> check(const CheckOptions& options) {
-  const auto text = core::read_file(options.path, gateway::kConfigBytesMax);
+  const auto text = core::read_regular_file(options.path, gateway::kConfigBytesMax);
   if (!text) return fail(text.error());
   return autoscaler::looks_like_autoscaler(*text) ? check_autoscaler(*text, options)
                                                   : check_gateway(*text, options);

@@ -98,7 +98,7 @@ Result<std::string> read_secret(const std::string& variable, const std::string& 
     }
     value = *found;
   } else if (!file.empty()) {
-    auto bytes = read_file(file, kSecretBytesMax);
+    auto bytes = read_regular_file(file, kSecretBytesMax);
     if (!bytes) return fail(ErrorCode::kInvalidArgument, bytes.error().message);
     value = *bytes;
   } else {

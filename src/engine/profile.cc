@@ -253,7 +253,7 @@ Result<Profile> parse_profile(std::string_view yaml, std::string_view origin) {
 }
 
 Result<Profile> read_profile(const std::string& path) {
-  const auto text = core::read_file(path, kFileBytesMax);
+  const auto text = core::read_regular_file(path, kFileBytesMax);
   if (!text) return fail(text.error());
   return parse_profile(*text, core::printable(path));
 }

@@ -28,7 +28,8 @@ Result<Route> route_by_members(std::string_view body) {
 
 Result<void> load(predict::Predictor& predictor, const PredictConfig& config) {
   if (config.model_file.empty()) return {};
-  const auto image = core::read_file(config.model_file, PredictionThreadOptions{}.model_bytes_max);
+  const auto image =
+      core::read_regular_file(config.model_file, PredictionThreadOptions{}.model_bytes_max);
   if (!image) return fail(image.error().with_context(config.model_file));
   if (const auto loaded = predictor.load(*image); !loaded) {
     return fail(loaded.error().with_context(config.model_file));

@@ -52,7 +52,7 @@ void load_model(predict::Predictor& predictor, const PredictionThreadOptions& op
                                  {"effect", "what is learned cannot be kept"}});
     return;
   }
-  auto image = core::read_file(options.model_file, options.model_bytes_max);
+  auto image = core::read_regular_file(options.model_file, options.model_bytes_max);
   if (!image && image.error().code == ErrorCode::kNotFound) {
     log::info("model_new", {{"file", options.model_file}});
     return;

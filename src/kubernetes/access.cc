@@ -54,7 +54,7 @@ class Kubeconfig {
       : path_(path), folder_(std::filesystem::path(path).parent_path()) {}
 
   Result<ApiAccess> read() {
-    const auto text = core::read_file(path_, kFileBytesMax);
+    const auto text = core::read_regular_file(path_, kFileBytesMax);
     if (!text) return fail(text.error().with_context("kubeconfig"));
     auto root = core::parse_yaml(*text);
     if (!root) return wrong("is not readable: line " + root.error().message);
@@ -192,7 +192,7 @@ Result<ApiAccess> in_cluster_access(const std::string& folder) {
   access.server = std::move(*url);
   access.token_file = token_file;
   access.ca_file = folder + "/ca.crt";
-  if (const auto ns = core::read_file(folder + "/namespace", kFileBytesMax)) {
+  if (const auto ns = core::read_regular_file(folder + "/namespace", kFileBytesMax)) {
     access.ns = core::trim(*ns);
   }
   return access;

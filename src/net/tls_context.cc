@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 
 #include <boost/asio/buffer.hpp>
+#include <filesystem>
 
 #include "tailrace/core/log.h"
+#include "tailrace/core/text.h"
 
 namespace tailrace::net {
 namespace {
@@ -34,6 +36,17 @@ struct Pem {
 
   bool given() const { return !file.empty() || !text.empty(); }
   asio::const_buffer buffer() const { return {text.data(), text.size()}; }
+  /// OpenSSL opens a file by its name, and would wait for a pipe's writer for ever.
+  Result<void> check() const {
+    std::error_code unknown;
+    if (file.empty() || !text.empty() || !std::filesystem::exists(file, unknown) ||
+        std::filesystem::is_regular_file(file, unknown)) {
+      return {};
+    }
+    return fail(
+        ErrorCode::kInvalidArgument,
+        std::string(field) + "_file: " + core::quoted(file, 256) + " is no regular file; name one");
+  }
   tl::unexpected<Error> unusable(const error_code& why) const {
     // A text is not shown: it may be a key.
     const std::string what =
@@ -79,14 +92,18 @@ Result<void> load_client_certificate(asio::ssl::context& ssl, const Pem& certifi
 }
 
 Result<void> load(asio::ssl::context& ssl, const TlsOptions& options) {
-  auto authorities = load_authorities(ssl, {"ca", options.ca_file, options.ca_pem});
-  if (!authorities) return authorities;
+  const Pem ca{"ca", options.ca_file, options.ca_pem};
+  const Pem certificate{"client_certificate", options.client_certificate_file,
+                        options.client_certificate_pem};
+  const Pem key{"client_key", options.client_key_file, options.client_key_pem};
+  for (const Pem* const pem : {&ca, &certificate, &key}) {
+    if (auto checked = pem->check(); !checked) return checked;
+  }
+  if (auto authorities = load_authorities(ssl, ca); !authorities) return authorities;
   SSL_CTX_set_min_proto_version(ssl.native_handle(), TLS1_2_VERSION);
   SSL_CTX_set_verify(ssl.native_handle(),
                      options.insecure_skip_verify ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
-  return load_client_certificate(
-      ssl, {"client_certificate", options.client_certificate_file, options.client_certificate_pem},
-      {"client_key", options.client_key_file, options.client_key_pem});
+  return load_client_certificate(ssl, certificate, key);
 }
 
 }  // namespace

@@ -300,7 +300,7 @@ Result<ParameterStore::Loaded> ParameterStore::load_file(const std::string& path
                             "kept in",
                             core::quoted(path, 256)));
   }
-  const auto bytes = core::read_file(path, kFileBytesMax);
+  const auto bytes = core::read_regular_file(path, kFileBytesMax);
   if (!bytes && bytes.error().code != ErrorCode::kResourceExhausted) return fail(bytes.error());
   const Result<void> restored = bytes ? out.store.restore(*bytes) : fail(bytes.error());
   if (restored) return out;

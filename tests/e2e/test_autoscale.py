@@ -219,6 +219,27 @@ def test_a_pipe_in_place_of_its_file_does_not_hold_it_up():
         assert program.stop() == 0, program.logs()
 
 
+@pytest.mark.parametrize("path", ["", "processes.token_file", "prometheus.token_file", "prometheus.ca_file",
+                                  "prometheus.client_certificate_file", "kubernetes.kubeconfig"])
+def test_a_pipe_as_a_file_that_is_read_at_start_is_named_instead_of_waited_for(path):
+    with Setup() as setup:
+        pipe = setup.path / "pipe"
+        os.mkfifo(pipe)
+        section, _, key = path.rpartition(".")
+        if section == "prometheus":
+            beside = {"client_key_file": __file__} if "certificate" in key else {}
+            setup.config.update(source="prometheus", prometheus={"url": "https://127.0.0.1:1", key: str(pipe), **beside})
+        elif section:
+            setup.config[section] = {key: str(pipe)}
+        config = setup.config
+        if section == "kubernetes":
+            config = {"platform": "kubernetes", **{k: v for k, v in config.items() if k != "variants"}}
+        (setup.path / "autoscaler.yaml").write_text(json.dumps(config))
+        config = setup.args()[2] if path else str(pipe)
+        done = subprocess.run([BIN, "autoscale", "-c", config, "--once"], capture_output=True, text=True, timeout=20)
+        assert done.returncode == (1 if path == "prometheus.token_file" else 2) and str(pipe) in done.stderr and "no regular file" in done.stderr, done
+
+
 def test_a_named_pipe_as_decision_log_is_refused():
     with Setup() as setup:
         os.mkfifo(setup.path / "decisions.log")

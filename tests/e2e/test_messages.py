@@ -31,6 +31,27 @@ def test_health_is_readiness_so_that_a_gateway_can_stand_before_a_gateway(front)
         assert http(empty.url + "/healthz")[0] == 200
 
 
+PIPED = "backends: [{name: a, url: 'http://127.0.0.1:1', models: [m], slots: 1%s}]\nlisten: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0%s}\n"
+
+
+@pytest.mark.parametrize("config", ["", PIPED % (", api_key_file: PIPE", ""), PIPED % ("", ", token_file: PIPE"),
+                                    PIPED % ("", "") + "predict: {model_file: PIPE}\n"])
+def test_a_pipe_as_a_file_that_is_read_at_start_is_named_instead_of_waited_for(tmp_path, config):
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / ("gateway.yaml" if config else "pipe")
+    if config:
+        path.write_text(config.replace("PIPE", str(tmp_path / "pipe")))
+    for command in (["serve", "-c"], ["check"], ["predict", "--text", "x", "--model", "m", "--config"]):
+        code, _, message = run(*command, str(path))
+        assert code == 2 and str(tmp_path / "pipe") in message and "regular file" in message, (command, message)
+
+
+def test_a_pipe_as_an_engines_profile_is_named_instead_of_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    code, _, message = run("engine", "--model", "m", "--preset", str(tmp_path / "pipe.yaml"))
+    assert code == 2 and "pipe.yaml" in message and "regular file" in message, message
+
+
 def test_a_wrong_method_is_told_the_right_one(front):
     for path, method, allowed in [("/v1/chat/completions", b"GET", "allow: post"), ("/v1/models", b"DELETE", "allow: get, head")]:
         with socket.create_connection(("127.0.0.1", front.port), timeout=10) as sock:

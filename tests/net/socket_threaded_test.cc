@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -447,6 +448,23 @@ TEST(TlsOptions, NamesTheFieldAndTheFileThatCannotBeUsed) {
                        .client_key_file = other.key_path()}),
               testing::StartsWith("client_key_file"))
       << "the key of another certificate";
+}
+
+TEST(TlsOptions, RefusesAPipeInsteadOfWaitingForItsWriter) {
+  const test::TlsPeer peer(0, "");
+  const TempFolder folder;
+  const std::string pipe = folder.file("pipe.pem");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto& [field, options] : std::vector<std::pair<std::string, TlsOptions>>{
+           {"ca_file", {.ca_file = pipe}},
+           {"client_certificate_file",
+            {.client_certificate_file = pipe, .client_key_file = peer.key_path()}},
+           {"client_key_file",
+            {.client_certificate_file = peer.certificate_path(), .client_key_file = pipe}}}) {
+    const auto checked = check_tls_options(options);
+    ASSERT_FALSE(checked) << field;
+    EXPECT_EQ(checked.error().message, field + ": \"" + pipe + "\" is no regular file; name one");
+  }
 }
 
 TEST_F(ClientSockets, AServerOutOfDescriptorsPausesAndRecovers) {

@@ -80,12 +80,12 @@ Result<std::string> read_secret(const std::string& variable, const std::string& 
                                 const Environment& environment);
 
 /// What `parse` makes of the file at `path`, once `complete` has read what else it names. Errors:
-/// those of read_file() and of both, with the path.
+/// those of read_regular_file() and of both, with the path.
 template <class Config>
 Result<Config> load_settings(const std::string& path, std::size_t bytes_max,
                              const std::function<Result<Config>(std::string_view text)>& parse,
                              const std::function<Result<void>(Config&)>& complete) {
-  const auto text = read_file(path, bytes_max);
+  const auto text = read_regular_file(path, bytes_max);
   if (!text) return fail(text.error());
   auto config = parse(*text);
   if (!config) return config;
