@@ -13,6 +13,14 @@
 
 namespace tailrace::queueing {
 
+/// ln x of x ≥ 1, to 0.004, continuous and growing: which cell something falls into need not be
+/// known better.
+inline double rough_log(double x) {
+  int exponent = 0;
+  const double above = 2 * std::frexp(x, &exponent) - 1;  // from 0 to 1
+  return (exponent - 1) * M_LN2 + above * (1 + above * (-0.420558 + above * 0.113705));
+}
+
 /// The iterations of prompts that came together, as who comes later meets them.
 struct Met {
   double found;       ///< how long one lasts
@@ -73,7 +81,7 @@ class MetTable {
   static constexpr double kPerFound = 1 / 0.3, kPerLasts = 1 / 0.5;
 
   static int cell(double ratio, double per) {
-    return static_cast<int>(std::log(std::min(1e100, std::max(1.0, ratio))) * per);
+    return static_cast<int>(rough_log(std::min(1e100, std::max(1.0, ratio))) * per);
   }
 
   double base_;
@@ -113,7 +121,7 @@ inline OwnList alike(std::span<const Own> all, double iteration) {
   for (const Own& one : all) least = std::min(least, one.iterations * iteration + one.added);
   for (const Own& one : all) {
     const double lasts = one.iterations * iteration + one.added;
-    const double place = std::log(std::max(1.0, lasts / least)) * kPerLog;
+    const double place = rough_log(std::max(1.0, lasts / least)) * kPerLog;
     const auto cell = static_cast<std::size_t>(std::min(sums.size() - 1.0, place));
     most = std::max(most, cell);
     Sum& sum = sums[cell];

@@ -1,6 +1,8 @@
 #include "queueing/mixture.h"
 
-#include <cmath>
+#include <algorithm>
+#include <array>
+#include <cstddef>
 
 namespace tailrace::queueing {
 
@@ -16,40 +18,82 @@ void UniformMixture::add(double low, double width, double weight) {
   sum_ += weight * (low + wide / 2);
 }
 
+// The distribution function is straight between the ends of parts. Cells of equal width, with what
+// begins and ends in each of them, give it at their edges.
+class UniformMixture::Cells {
+ public:
+  /// As many as `ends` are worth.
+  Cells(const Range& range, std::size_t ends)
+      : range_(range),
+        size_(std::clamp(ends, kCellsLeast, kCells)),
+        per_cell_(static_cast<double>(size_) / (range.high - range.low)) {
+    const double step = (range.high - range.low) / static_cast<double>(size_);
+    for (std::size_t k = 0; k < size_; ++k) {
+      edges_[k] = range.low + static_cast<double>(k) * step;
+      bent_[k] = risen_[k] = 0;
+    }
+    edges_[size_] = range.high;
+  }
+
+  void add(const Part& part) {
+    const double end = part.low + part.width;
+    const std::size_t from = cell(part.low), to = cell(end);
+    if (from == to) {
+      if (from < size_) risen_[from] += part.weight;
+      return;
+    }
+    const double slope = part.weight / part.width;
+    turn(from, part.low, slope);
+    turn(to, end, -slope);
+  }
+
+  /// The cell in which so much of the weight is reached.
+  Range at(double wanted) const {
+    double below = range_.below, slope = range_.slope;
+    std::size_t k = 0;
+    for (; k + 1 < size_; ++k) {
+      const double next = below + slope * (edges_[k + 1] - edges_[k]) + risen_[k];
+      if (next >= wanted) break;
+      below = next;
+      slope += bent_[k];
+    }
+    return {edges_[k], edges_[k + 1], below, slope};
+  }
+
+ private:
+  /// size_ where it is none of them.
+  std::size_t cell(double value) const {
+    if (!(value >= range_.low && value < range_.high)) return size_;
+    std::size_t k = std::min(size_ - 1, static_cast<std::size_t>((value - range_.low) * per_cell_));
+    if (value < edges_[k]) --k;
+    if (value >= edges_[k + 1]) ++k;
+    return k;
+  }
+  void turn(std::size_t k, double value, double slope) {
+    if (k == size_) return;
+    bent_[k] += slope;
+    risen_[k] += slope * (edges_[k + 1] - value);
+  }
+
+  static constexpr std::size_t kCellsLeast = 16, kCells = 256;
+
+  Range range_;
+  std::size_t size_;
+  double per_cell_;
+  std::array<double, kCells> bent_, risen_;
+  std::array<double, kCells + 1> edges_;
+};
+
 Percentiles UniformMixture::percentiles(double mean, double floor,
                                         const WhichPercentiles& which) const {
   if (size_ == 0) return {};
-  // Slopes of the distribution function change where parts begin and end: summed twice over a
-  // grid they give it, smoothed by a cell. The exact value is then near.
-  std::array<double, kCells + 2> grid{};
-  const double step = (most_ - least_) / static_cast<double>(kCells);
-  if (!(step > 0)) return {mean, mean, mean, mean};
-  const double per_cell = 1 / step;
-  const auto turn = [&](double value, double slope) {
-    const double at = std::clamp((value - least_) * per_cell, 0.0, static_cast<double>(kCells));
-    const auto cell = static_cast<std::size_t>(at);
-    const double part = at - static_cast<double>(cell);
-    grid[cell] += slope * (1 - part);
-    grid[cell + 1] += slope * part;
-  };
-  for (std::size_t i = 0; i < size_; ++i) {
-    const double slope = parts_[i].weight / weight_ / parts_[i].width * step;
-    turn(parts_[i].low, slope);
-    turn(parts_[i].low + parts_[i].width, -slope);
-  }
-  double slope = 0, sum = 0;
-  for (double& value : grid) {
-    sum += slope;
-    slope += value;
-    value = sum;
-  }
+  if (!(most_ - least_ > 0)) return {mean, mean, mean, mean};
+  Cells cells({least_, most_, 0, 0}, size_);
+  for (std::size_t i = 0; i < size_; ++i) cells.add(parts_[i]);
   floor = mean > floor && this->mean() > floor ? floor : 0;
   const double scale = this->mean() > floor ? (mean - floor) / (this->mean() - floor) : 1;
   const auto find = [&](double p) {
-    const auto at =
-        static_cast<double>(std::lower_bound(grid.begin(), grid.end() - 1, p) - grid.begin());
-    const double value = quantile(p, std::max(least_, least_ + (at - 2) * step),
-                                  std::min(most_, least_ + (at + 1) * step));
+    const double value = quantile(p * weight_, cells.at(p * weight_));
     return floor + (value > floor ? scale : std::min(1.0, scale)) * (value - floor);
   };
   Percentiles out;
@@ -60,65 +104,54 @@ Percentiles UniformMixture::percentiles(double mean, double floor,
   return out;
 }
 
-double UniformMixture::quantile(double p, double low, double high) const {
-  // What begins or ends within the bracket is looked at one by one; what lies below it counts
-  // whole, and what reaches beyond both ends is a straight line.
+double UniformMixture::quantile(double wanted, Range range) const {
+  // Cut again and again, until few ends are left.
+  constexpr std::size_t kFew = 12;
+  constexpr double kEnough = 1e-13;
   std::array<std::uint16_t, kMost> inside;
   std::size_t count = 0;
-  double line = 0, slope = 0, whole_at_high = 0;
   for (std::size_t i = 0; i < size_; ++i) {
-    const Part& part = parts_[i];
-    const double end = part.low + part.width;
-    if (end <= low) {
-      line += part.weight;
-      whole_at_high += part.weight;
-    } else if (part.low < high) {
-      const double density = part.weight / part.width;
-      if (part.low <= low && end >= high) {
-        line += (low - part.low) * density;
-        slope += density;
-        whole_at_high += (high - part.low) * density;
-      } else {
-        inside[count++] = static_cast<std::uint16_t>(i);
-        whole_at_high += std::min(part.weight, (high - part.low) * density);
-      }
+    inside[count] = static_cast<std::uint16_t>(i);
+    count += range.has_end_of(parts_[i]) ? 1 : 0;
+  }
+  while (count > kFew && range.high - range.low > kEnough * range.high) {
+    Cells cells(range, count);
+    for (std::size_t i = 0; i < count; ++i) cells.add(parts_[inside[i]]);
+    range = cells.at(wanted);
+    const std::size_t before = count;
+    count = 0;
+    for (std::size_t i = 0; i < before; ++i) {
+      const std::uint16_t part = inside[i];
+      inside[count] = part;
+      count += range.has_end_of(parts_[part]) ? 1 : 0;
     }
   }
-  const double wanted = p * weight_;
-  const double origin = low;
-  const auto below = [&](double value) {
-    double sum = line + slope * (value - origin);
-    for (std::size_t i = 0; i < count; ++i) {
-      const Part& part = parts_[inside[i]];
-      sum += part.weight * std::clamp((value - part.low) / part.width, 0.0, 1.0);
-    }
-    return sum;
+  struct End {
+    double value, slope;
   };
-  if ((low > least_ && below(low) > wanted) || (high < most_ && whole_at_high < wanted)) {
-    return quantile(p, least_, most_);
+  std::array<End, 2 * kFew> ends;
+  std::size_t size = 0;
+  const auto turn = [&](double value, double slope) {
+    if (!(value >= range.low && value < range.high)) return;
+    std::size_t k = size++;
+    for (; k > 0 && ends[k - 1].value > value; --k) ends[k] = ends[k - 1];
+    ends[k] = {value, slope};
+  };
+  for (std::size_t i = 0; i < std::min(count, kFew); ++i) {
+    const Part& part = parts_[inside[i]];
+    turn(part.low, part.weight / part.width);
+    turn(part.low + part.width, -part.weight / part.width);
   }
-  // Linear in pieces: secants, and a bisection after each that does not halve the bracket.
-  constexpr int kSteps = 60;
-  constexpr double kEnough = 1e-11;
-  double f_low = below(low) - wanted, f_high = below(high) - wanted;
-  bool bisect = false;
-  for (int i = 0; i < kSteps && high - low > kEnough * high; ++i) {
-    const double width = high - low;
-    const double secant = low - f_low * width / (f_high - f_low);
-    const bool usable = !bisect && f_high > f_low && secant > low && secant < high;
-    const double middle = usable ? secant : low + width / 2;
-    const double f = below(middle) - wanted;
-    if (std::abs(f) < kEnough * weight_) return middle;
-    if (f < 0) {
-      low = middle;
-      f_low = f;
-    } else {
-      high = middle;
-      f_high = f;
-    }
-    bisect = usable && high - low > width / 2;
+  double value = range.low, below = range.below, slope = range.slope;
+  for (std::size_t k = 0; k <= size; ++k) {
+    const double next = k < size ? ends[k].value : range.high;
+    const double at_next = below + slope * (next - value);
+    if (at_next >= wanted && slope > 0) return std::min(next, value + (wanted - below) / slope);
+    value = next;
+    below = at_next;
+    if (k < size) slope += ends[k].slope;
   }
-  return 0.5 * (low + high);
+  return range.high;
 }
 
 }  // namespace tailrace::queueing

@@ -31,14 +31,23 @@ class UniformMixture {
   Percentiles percentiles(double mean, double floor, const WhichPercentiles& which) const;
 
  private:
-  static constexpr std::size_t kCells = 256;
-
-  /// Between `low` and `high` if it is there, else anywhere.
-  double quantile(double p, double low, double high) const;
-
   struct Part {
     double low, width, weight;
   };
+  /// Values of which all but few may be known: the weight below `low`, and how it grows there.
+  struct Range {
+    double low, high, below, slope;
+
+    bool has_end_of(const Part& part) const {
+      const double end = part.low + part.width;
+      return (part.low >= low && part.low < high) || (end >= low && end < high);
+    }
+  };
+  class Cells;
+
+  /// Where `wanted` of the weight is reached, which is within the range.
+  double quantile(double wanted, Range range) const;
+
   std::array<Part, kMost> parts_;
   std::size_t size_ = 0;
   double weight_ = 0, sum_ = 0;

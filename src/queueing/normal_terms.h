@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "queueing/normal_table.h"
+
 namespace tailrace::queueing {
 
 struct Shortfall {
@@ -14,15 +16,14 @@ struct Shortfall {
 /// P(s > 0) of a normal s.
 inline double share_above(double mean, double sd) {
   if (sd <= 0 || std::abs(mean) > 8 * sd) return mean > 0 ? 1 : 0;
-  return 0.5 * std::erfc(-mean / sd * M_SQRT1_2);
+  return normal_below(mean / sd);
 }
 
 /// Of a normal s.
 inline Shortfall shortfall(double mean, double sd) {
   if (sd <= 0 || std::abs(mean) > 8 * sd) return mean > 0 ? Shortfall{mean, 1} : Shortfall{};
-  const double z = mean / sd;
-  const double share = 0.5 * std::erfc(-z * M_SQRT1_2);
-  return {mean * share + sd * 0.3989422804014327 * std::exp(-0.5 * z * z), share};
+  const auto [share, density] = normal_at(mean / sd);
+  return {mean * share + sd * density, share};
 }
 
 /// Of a log-normal s with this third central moment, mirrored where that is negative and shifted to
@@ -41,11 +42,12 @@ inline Shortfall shortfall(double mean, double sd, double third) {
   if (edge <= 0) return mirrored ? Shortfall{} : Shortfall{mean, 1};
   const double log_sd = std::sqrt(std::log1p(cv * cv));
   const double z = std::log(edge / scale) / log_sd + 0.5 * log_sd;
-  const auto below = [](double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); };
   if (mirrored) {
-    return {std::max(0.0, edge * below(z) - scale * below(z - log_sd)), below(z)};
+    const double share = normal_below(z);
+    return {std::max(0.0, edge * share - scale * normal_below(z - log_sd)), share};
   }
-  return {std::max(0.0, scale * below(log_sd - z) - edge * below(-z)), below(-z)};
+  const double share = normal_below(-z);
+  return {std::max(0.0, scale * normal_below(log_sd - z) - edge * share), share};
 }
 
 /// The third central moment of a log-normal length.

@@ -188,6 +188,11 @@ class FirstToken {
     double base = 0;  ///< an iteration without prompts
     Before before;
   };
+  struct SizeList {
+    std::array<Size, 12> at;
+    std::size_t size = 0;
+    bool made = false;
+  };
   /// Sums of prompts that vary more are told apart by their size.
   static constexpr double kRandom = 0.1;
   /// Times their mean: no prompt of a usual law is larger.
@@ -220,11 +225,15 @@ class FirstToken {
     });
     if (behind > kLeast) {
       const Place place{base, {found / behind, 0, 0}};
+      const double others = met_with(place);
+      const SizeList sizes = sizes_behind(others);
       size_ = 0;
       met.each([&](const Met& one) {
         const double share = one.lasts * one.unfinished / behind;
         if (!(share > 0)) return;
-        own_behind(met_with(place), [&](const auto& add) { add(one.rest, share); });
+        for (std::size_t k = 0; k < sizes.size; ++k) {
+          behind_of(others, one.rest, sizes.at[k], share);
+        }
       });
       add(alike(), place, behind);
     }
@@ -250,10 +259,13 @@ class FirstToken {
           met_with(place),
           [&](double others) {
             const double backlog = law_.line.backlog / law_.line.backlog_share / law_.prompt_tokens;
+            const SizeList sizes = sizes_behind(others);
             size_ = 0;
-            own_behind(others, [&](const auto& add) {
-              for (const Node& node : kExponential) add(node.value * backlog, node.weight);
-            });
+            for (std::size_t k = 0; k < sizes.size; ++k) {
+              for (const Node& node : kExponential) {
+                behind_of(others, node.value * backlog, sizes.at[k], node.weight);
+              }
+            }
             return alike();
           },
           [&](const OwnList& list, double part) { add(list, place, weight * behind * part); });
@@ -324,18 +336,16 @@ class FirstToken {
     }
   }
 
-  /// Of those who find prompts of before them, beside `others` that came in the same iteration:
-  /// `backlogs` calls what it is given with the prompts and a weight. Appends to own_.
-  template <typename Backlogs>
-  void own_behind(double others, const Backlogs& backlogs) {
-    each_size(size_cv2_ / (1 + others), [&](const Size& size) {
-      backlogs([&](double backlog, double weight) { behind_of(others, backlog, size, weight); });
-    });
+  /// Of those who find prompts of before them, with `others` that came in the same iteration.
+  SizeList sizes_behind(double others) const {
+    SizeList list;
+    each_size(size_cv2_ / (1 + others), [&](const Size& size) { list.at[list.size++] = size; });
+    return list;
   }
 
   OwnList alike() const { return queueing::alike(std::span(own_).first(size_), law_.iteration); }
 
-  /// With `backlog` mean prompts before those that came in the same iteration.
+  /// Appends to own_, with `backlog` mean prompts before those that came in the same iteration.
   void behind_of(double others, double backlog, const Size& size, double weight) {
     const double ahead = backlog / size.factor;
     const double tokens = size.factor * law_.prompt_tokens;
@@ -369,12 +379,6 @@ class FirstToken {
           1 + ahead + std::min(behind + some / size.factor, room),
           others_var + std::max(0.0, some * (1 + mean - some)), size);
   }
-
-  struct SizeList {
-    std::array<Size, 12> at;
-    std::size_t size = 0;
-    bool made = false;
-  };
 
   /// Of those that one meets; that of few prompts is made once.
   const SizeList& sizes_met(double prompts, double prompts_var) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <span>
 
+#include "queueing/normal_table.h"
+
 namespace tailrace::queueing {
 
 struct Node {
@@ -77,10 +79,9 @@ void size_cells(double log_sd, const Add& add) {
                                                  {2.55, 0.9946138540459333},
                                                  {3.05, 0.9988557931689773},
                                                  {3.8, 1}}};
-  const auto below = [](double z) { return 0.5 * std::erfc(-z * M_SQRT1_2); };
   double share = 0, first = 0, low = 0;
   for (const auto& [z, share_to] : kEnds) {
-    const double first_to = share_to == 1 ? 1 : below(z - log_sd);
+    const double first_to = share_to == 1 ? 1 : normal_below(z - log_sd);
     const double high = std::exp(log_sd * (z - log_sd / 2));
     const double weight = share_to - share;
     const double mean = (first_to - first) / weight;
