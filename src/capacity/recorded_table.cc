@@ -33,6 +33,8 @@ enum Place : std::size_t {
   kInputCv,
   kPrefixHit,
   kWaiting,
+  kItlPerSequence,
+  kItlPerSequenceError,
   kCurrent,
   kPending,
   kMin,
@@ -78,6 +80,8 @@ constexpr std::array<Column, kPlaces> kColumns{{
     {"input_cv"},
     {"prefix_hit"},
     {"waiting"},
+    {"itl_per_sequence_ms"},
+    {"itl_per_sequence_error"},
     {"current", Kind::kWhole, 0, kReplicas},
     {"pending", Kind::kWhole, 0, kReplicas},
     {"min", Kind::kWhole, 0, kReplicas},
@@ -116,12 +120,19 @@ Result<double> value_in(const Column& column, std::string_view cell) {
 }
 
 constexpr std::pair<Place, std::optional<double> tune::Observation::*> kPodNumbers[] = {
-    {kRate, &tune::Observation::rate_per_s},      {kInput, &tune::Observation::input_tokens},
-    {kOutput, &tune::Observation::output_tokens}, {kTtft, &tune::Observation::ttft_ms},
-    {kItl, &tune::Observation::itl_ms},           {kRunning, &tune::Observation::running},
-    {kRequests, &tune::Observation::requests},    {kOutputCv, &tune::Observation::output_cv},
-    {kInputCv, &tune::Observation::input_cv},     {kPrefixHit, &tune::Observation::prefix_hit},
+    {kRate, &tune::Observation::rate_per_s},
+    {kInput, &tune::Observation::input_tokens},
+    {kOutput, &tune::Observation::output_tokens},
+    {kTtft, &tune::Observation::ttft_ms},
+    {kItl, &tune::Observation::itl_ms},
+    {kRunning, &tune::Observation::running},
+    {kRequests, &tune::Observation::requests},
+    {kOutputCv, &tune::Observation::output_cv},
+    {kInputCv, &tune::Observation::input_cv},
+    {kPrefixHit, &tune::Observation::prefix_hit},
     {kWaiting, &tune::Observation::waiting},
+    {kItlPerSequence, &tune::Observation::itl_per_sequence_ms},
+    {kItlPerSequenceError, &tune::Observation::itl_per_sequence_error},
 };
 
 }  // namespace

@@ -29,8 +29,9 @@ constexpr std::size_t kStateBytesMax = std::size_t{1} << 20;
 constexpr const char* kAbout =
     "Learn a replica's alpha, beta and gamma from what its pods reported, cycle by cycle.\n\n"
     "FILE: CSV with the header time_s,pod,rate,input,output,ttft_ms,itl_ms and, where known, "
-    "running, requests, output_cv, input_cv, prefix_hit, waiting; rows of one variant, sorted by "
-    "time_s; an empty cell or NaN is a missing number; plain, gzip, zstd, xz or bzip2; \"-\" is "
+    "running, requests, output_cv, input_cv, prefix_hit, waiting, "
+    "itl_per_sequence_ms, itl_per_sequence_error; rows of one variant, sorted by time_s; an empty "
+    "cell or NaN is a missing number; plain, gzip, zstd, xz or bzip2; \"-\" is "
     "standard input. rate is in requests/s, input and output are mean tokens.\n\n"
     "Example: tailrace tune metrics.csv --max-batch 256 --ttft 500 --itl 50";
 

@@ -19,7 +19,7 @@ using Number = std::optional<double> Observation::*;
 /// The first two are no member of this kind: time is never missing, a pod is a text.
 constexpr std::size_t kTime = 0, kPod = 1;
 constexpr std::size_t kRequired = 7;
-constexpr std::array<std::pair<std::string_view, Number>, 13> kColumns{{
+constexpr std::array<std::pair<std::string_view, Number>, 15> kColumns{{
     {"time_s", nullptr},
     {"pod", nullptr},
     {"rate", &Observation::rate_per_s},
@@ -33,6 +33,8 @@ constexpr std::array<std::pair<std::string_view, Number>, 13> kColumns{{
     {"input_cv", &Observation::input_cv},
     {"prefix_hit", &Observation::prefix_hit},
     {"waiting", &Observation::waiting},
+    {"itl_per_sequence_ms", &Observation::itl_per_sequence_ms},
+    {"itl_per_sequence_error", &Observation::itl_per_sequence_error},
 }};
 
 tl::unexpected<Error> bad(std::string message) {

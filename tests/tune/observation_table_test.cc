@@ -47,12 +47,15 @@ TEST(ObservationTable, WithoutRowsThereIsNoCycle) {
 }
 
 TEST(ObservationTable, TakesColumnsInAnyOrderAndTheOptionalOnes) {
-  auto rows = table({"waiting", "prefix_hit", "input_cv", "output_cv", "requests", "running",
-                     "itl_ms", "ttft_ms", "output", "input", "rate", "pod", "time_s"});
-  ASSERT_TRUE(rows.add(
-      Cells{"1", "0.5", "0.1", "0.9", "600", "12", "8", "20", "50", "100", "2", "a", "60"}));
+  auto rows = table({"itl_per_sequence_error", "itl_per_sequence_ms", "waiting", "prefix_hit",
+                     "input_cv", "output_cv", "requests", "running", "itl_ms", "ttft_ms", "output",
+                     "input", "rate", "pod", "time_s"});
+  ASSERT_TRUE(rows.add(Cells{"0.02", "0.3", "1", "0.5", "0.1", "0.9", "600", "12", "8", "20", "50",
+                             "100", "2", "a", "60"}));
   const Cycle cycle = rows.finish();
   ASSERT_EQ(cycle.size(), 1U);
+  EXPECT_DOUBLE_EQ(*cycle[0].itl_per_sequence_error, 0.02);
+  EXPECT_DOUBLE_EQ(*cycle[0].itl_per_sequence_ms, 0.3);
   EXPECT_DOUBLE_EQ(*cycle[0].waiting, 1);
   EXPECT_DOUBLE_EQ(*cycle[0].prefix_hit, 0.5);
   EXPECT_DOUBLE_EQ(*cycle[0].input_cv, 0.1);

@@ -32,11 +32,11 @@ class RecordedTable {
   static constexpr double kPodMemorySeconds = 600;
 
   /// `header`: time_s, namespace, model, variant, accelerator, pod, rate, input, output, ttft_ms,
-  /// itl_ms; and any of running, requests, output_cv, input_cv, prefix_hit, waiting (of the pod),
-  /// current, pending, min, max, cost, gpus, max_batch, max_batched_tokens, kv_tokens, max_queue,
-  /// knee_tokens, fingerprint, role, scaled_up_at_s (of the variant), priority, gateway_queue (of
-  /// the model); in any order. Errors: kInvalidArgument naming a column that is missing, unknown or
-  /// there twice.
+  /// itl_ms; and any of running, requests, output_cv, input_cv, prefix_hit, waiting,
+  /// itl_per_sequence_ms, itl_per_sequence_error (of the pod), current, pending, min, max, cost,
+  /// gpus, max_batch, max_batched_tokens, kv_tokens, max_queue, knee_tokens, fingerprint, role,
+  /// scaled_up_at_s (of the variant), priority, gateway_queue (of the model); in any order. Errors:
+  /// kInvalidArgument naming a column that is missing, unknown or there twice.
   static Result<RecordedTable> open(std::span<const std::string> header);
 
   /// Takes the next row, one cell for each column. Returns the cycle that it ends, if its time is

@@ -19,6 +19,9 @@ struct Observation {
   std::optional<double> input_cv;
   std::optional<double> prefix_hit;  ///< share of prompt tokens found in the cache
   std::optional<double> waiting;     ///< requests waiting inside the engine at the interval's end
+  /// By which a gap between tokens grows with one more sequence in the batch, at the same number of
+  /// prompts, and its standard error as a share of it (core/token_pace.h).
+  std::optional<double> itl_per_sequence_ms, itl_per_sequence_error;
 };
 
 /// Why an observation cannot teach anything; empty if it can. Rate, lengths, TTFT and ITL must be

@@ -26,7 +26,8 @@ class ObservationTable {
   static constexpr std::size_t kPodBytesMax = 1'024;
 
   /// `header`: time_s, pod, rate, input, output, ttft_ms, itl_ms, and any of running, requests,
-  /// output_cv, input_cv, prefix_hit, waiting; in any order. Errors: kInvalidArgument naming a
+  /// output_cv, input_cv, prefix_hit, waiting, itl_per_sequence_ms,
+  /// itl_per_sequence_error; in any order. Errors: kInvalidArgument naming a
   /// column that is missing, unknown or there twice.
   static Result<ObservationTable> open(std::span<const std::string> header);
 
