@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -95,49 +96,81 @@ struct Own {
   double iterations, added, added_var, weight;
 };
 
-/// Own iterations that differ in how long they last.
+/// Own iterations that differ in how long they last, and which of OwnSums' cells they are in.
 struct OwnList {
-  std::array<Own, 48> at;
+  static constexpr std::size_t kMost = 72;
+
+  std::array<Own, kMost> at;
+  std::array<std::uint8_t, kMost> cell;
   std::size_t size = 0;
 };
 
 /// Those that last within 20 % of each other as one: their means, and how they differ as a
-/// variance. `iteration`: how long one without prompts lasts, about.
+/// variance.
+class OwnSums {
+ public:
+  /// `iteration`: how long one without prompts lasts, about.
+  explicit OwnSums(double iteration) : iteration_(iteration) {}
+
+  std::size_t cell_of(const Own& one) const {
+    constexpr double kPerLog = 1 / 0.2;
+    const double ratio = one.iterations + one.added / iteration_;
+    return static_cast<std::size_t>(
+        std::min(kCells - 1.0, rough_log(std::max(1.0, ratio)) * kPerLog));
+  }
+  void add(const Own& one, std::size_t cell, double times) {
+    while (end_ <= cell) sums_[end_++] = {};
+    Sum& sum = sums_[cell];
+    const double weight = times * one.weight;
+    const double lasts = one.iterations * iteration_ + one.added;
+    sum.weight += weight;
+    sum.iterations += weight * one.iterations;
+    sum.added += weight * one.added;
+    sum.square += weight * (lasts * lasts + one.added_var);
+  }
+  void add(const OwnList& list, double times) {
+    for (std::size_t k = 0; k < list.size; ++k) add(list.at[k], list.cell[k], times);
+  }
+  template <typename Add>
+  void each(const Add& add) const {
+    for (std::size_t cell = 0; cell < end_; ++cell) {
+      const Sum& sum = sums_[cell];
+      if (!(sum.weight > 0)) continue;
+      const double one = 1 / sum.weight;
+      const double iterations = sum.iterations * one, added = sum.added * one;
+      const double lasts = iterations * iteration_ + added;
+      add(Own{iterations, added, std::max(0.0, sum.square * one - lasts * lasts), sum.weight},
+          cell);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kCells = OwnList::kMost;  // the last is a million times the first
+
+  struct Sum {
+    double iterations = 0, added = 0, square = 0, weight = 0;
+  };
+
+  double iteration_;
+  std::size_t end_ = 0;
+  std::array<Sum, kCells> sums_;
+};
+
+/// Few are left as they are.
 inline OwnList alike(std::span<const Own> all, double iteration) {
   constexpr std::size_t kFew = 10;
-  constexpr double kPerLog = 1 / 0.2;
   OwnList out;
+  OwnSums sums(iteration);
+  const auto append = [&](const Own& one, std::size_t cell) {
+    out.at[out.size] = one;
+    out.cell[out.size++] = static_cast<std::uint8_t>(cell);
+  };
   if (all.size() <= kFew) {
-    out.size = all.size();
-    std::copy(all.begin(), all.end(), out.at.begin());
+    for (const Own& one : all) append(one, sums.cell_of(one));
     return out;
   }
-  struct Sum {
-    double iterations = 0, added = 0, lasts = 0, square = 0, weight = 0;
-  };
-  std::array<Sum, 48> sums{};
-  std::size_t most = 0;
-  double least = HUGE_VAL;
-  for (const Own& one : all) least = std::min(least, one.iterations * iteration + one.added);
-  for (const Own& one : all) {
-    const double lasts = one.iterations * iteration + one.added;
-    const double place = rough_log(std::max(1.0, lasts / least)) * kPerLog;
-    const auto cell = static_cast<std::size_t>(std::min(sums.size() - 1.0, place));
-    most = std::max(most, cell);
-    Sum& sum = sums[cell];
-    sum.weight += one.weight;
-    sum.iterations += one.weight * one.iterations;
-    sum.added += one.weight * one.added;
-    sum.lasts += one.weight * lasts;
-    sum.square += one.weight * (lasts * lasts + one.added_var);
-  }
-  for (std::size_t cell = 0; cell <= most; ++cell) {
-    const Sum& sum = sums[cell];
-    if (!(sum.weight > 0)) continue;
-    const double lasts = sum.lasts / sum.weight;
-    out.at[out.size++] = {sum.iterations / sum.weight, sum.added / sum.weight,
-                          std::max(0.0, sum.square / sum.weight - lasts * lasts), sum.weight};
-  }
+  for (const Own& one : all) sums.add(one, sums.cell_of(one), 1);
+  sums.each(append);
   return out;
 }
 

@@ -78,14 +78,18 @@ double kept_over_a_life(double load) {
 
 }  // namespace
 
-Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
-                  const WhichPercentiles& which) {
-  const RequestWork work = work_of(model, w);
-  const double lambda = w.rate_per_s * 1e-3;
-  IterationModel iteration = model.iteration;
-  iteration.alpha_ms = std::max(iteration.alpha_ms, kLeastIterationMs);
+Corrected::Corrected(const ServiceModel& model, const Workload& workload)
+    : iteration_(model.iteration), limits_(model.limits), work_(work_of(model, workload)) {
+  iteration_.alpha_ms = std::max(iteration_.alpha_ms, kLeastIterationMs);
+  limit_ = rate_limit(iteration_, limits_, work_);
+}
+
+Latency Corrected::at(double rate_per_s, Detail detail, const WhichPercentiles& which) const {
+  const IterationModel& iteration = iteration_;
+  const RequestWork& work = work_;
+  const RateLimit& limit = limit_;
+  const double lambda = rate_per_s * 1e-3;
   const double alpha = iteration.alpha_ms;
-  const RateLimit limit = rate_limit(iteration, model.limits, work);
   Latency out;
   out.max_rate_per_s = limit.per_ms * 1e3;
   out.binding = limit.binding;
@@ -137,7 +141,7 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
   own += at.slopes.bend * lambda * t_var * (1 / t + lambda / 2);
 
   LatencyLaw law;
-  if (const auto budget = static_cast<double>(model.limits.max_batched_tokens);
+  if (const auto budget = static_cast<double>(limits_.max_batched_tokens);
       budget > 0 && work.prefill > 0) {
     law.left = std::max(1.0, budget - decoding);
     const double seen = lambda * (t + t_var / t);
@@ -162,8 +166,10 @@ Latency corrected(const ServiceModel& model, const Workload& w, Detail detail,
   out.wait_ms = wait + (t + t_var / t - occupied.idle * alpha) / 2;
   out.ttft_ms = *out.wait_ms + own;
   out.e2e_ms = *out.ttft_ms + work.decodes * *out.itl_ms;
-  out.concurrency = lambda * (own + work.decodes * *out.itl_ms);
-  out.throughput_per_s = w.rate_per_s;
+  // The product of approximations may pass what a batch holds.
+  out.concurrency = std::min(lambda * (own + work.decodes * *out.itl_ms),
+                             static_cast<double>(limits_.max_num_seqs));
+  out.throughput_per_s = rate_per_s;
   if (detail == Detail::kPercentiles) {
     law.rate_per_ms = lambda;
     law.idle = occupied.idle;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "queueing/mixture.h"
+#include "queueing/service_point.h"
 #include "tailrace/queueing/service_model.h"
 #include "tailrace/queueing/sizing.h"
 
@@ -15,8 +16,23 @@ inline constexpr double kRateMax = 1e9;
 
 Latency closed_form(const IterationModel& model, const Workload& workload);
 Latency chain(const IterationModel& model, const ServiceLimits& limits, const Workload& workload);
-Latency corrected(const ServiceModel& model, const Workload& workload, Detail detail,
-                  const WhichPercentiles& which = {});
+
+/// The corrected mode of one model and workload, at any rate: what does not depend on the rate is
+/// computed once.
+class Corrected {
+ public:
+  Corrected(const ServiceModel& model, const Workload& workload);
+
+  double max_rate_per_s() const { return limit_.per_ms * 1e3; }
+  /// `which` of the percentiles, where detail asks for them.
+  Latency at(double rate_per_s, Detail detail, const WhichPercentiles& which = {}) const;
+
+ private:
+  IterationModel iteration_;
+  ServiceLimits limits_;
+  RequestWork work_;
+  RateLimit limit_;
+};
 
 /// The rate at which one latency reaches `target_ms` (specification 9.3 and 9.4, solved); empty
 /// where not even an idle replica keeps it. May exceed the largest rate by rounding.

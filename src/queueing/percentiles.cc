@@ -166,8 +166,9 @@ class FirstToken {
       }
     }
     // On an idle engine, and in the levels of a busy one.
-    with_few(0, {law_.alpha, {}}, law_.idle);
+    add(few_[0], {law_.alpha, {}}, law_.idle);
     const double others = std::max(0.0, 1 - law_.idle - law_.full);
+    if (others < kLeast) return;
     double weights = 0;
     shape_.levels([&](double level, double, double share) { weights += share * level; });
     shape_.levels([&](double level, double, double share) {
@@ -271,18 +272,21 @@ class FirstToken {
           [&](const OwnList& list, double part) { add(list, place, weight * behind * part); });
     }
     const double free = weight * (1 - behind);
+    OwnSums sums(law_.iteration);
     over_prompts(law_.rate_per_ms * place.before.rest, 0,
                  [&](double share, double others, double others_var) {
+                   share *= free;
+                   if (share < kLeast) return;
                    if (others_var > 0 || others > law_.most_others) {
-                     with_many(std::min(others, law_.most_others), place, free * share);
+                     with_many(std::min(others, law_.most_others), sums, share);
                    } else {
-                     with_few(static_cast<std::size_t>(others), place, free * share);
+                     sums.add(few_[static_cast<std::size_t>(others)], share);
                    }
                  });
+    sums.each([&](const Own& own, std::size_t) { add(own, place, 1); });
   }
 
-  void with_many(double others, const Place& place, double weight) {
-    if (weight < kLeast) return;
+  void with_many(double others, OwnSums& sums, double share) {
     many_.at(
         std::max(0.0, others - kFew),
         [&](double beyond) {
@@ -290,11 +294,7 @@ class FirstToken {
           own(std::min(beyond + kFew, law_.most_others), beyond * (1 + beyond / (kFew + beyond)));
           return alike();
         },
-        [&](const OwnList& list, double part) { add(list, place, weight * part); });
-  }
-
-  void with_few(std::size_t others, const Place& place, double weight) {
-    add(few_[others], place, weight);
+        [&](const OwnList& list, double part) { sums.add(list, share * part); });
   }
 
   /// Its own iterations, with `others` that came in the same one: appends to own_.
@@ -313,14 +313,21 @@ class FirstToken {
     each_size(cv2, [&](const Size& size) { of_size(others, 0, size); });
   }
 
+  /// Of so many tokens. The sum over a wide law is an integral.
+  double iterations(double mean, double variance) const {
+    const double left_cv2 = law_.left_var / (law_.left * law_.left);
+    const bool wide = variance > 0.64 * law_.left * law_.left && mean * mean > 16 * variance;
+    if (wide && left_cv2 < 0.01) return mean / law_.left * (1 + left_cv2) + 0.5;
+    return iterations_of(mean, variance, law_.left, law_.left_var);
+  }
+
   void of_size(double others, double others_var, const Size& size) {
     const double tokens = size.factor * law_.prompt_tokens;
-    const auto iterations = [&](double prompts, double prompts_var) {
+    const auto of = [&](double prompts, double prompts_var) {
       const double var = size.apart ? size.cv2 * prompts * prompts : prompts * size_cv2_;
-      return iterations_of(prompts * tokens, (var + prompts_var) * tokens * tokens, law_.left,
-                           law_.left_var);
+      return iterations(prompts * tokens, (var + prompts_var) * tokens * tokens);
     };
-    if (iterations(others + 1, others_var) < 1 + 1e-3) {
+    if (of(others + 1, others_var) < 1 + 1e-3) {
       chunked(1, others, 0, others_var, 0, size, 1);
       return;
     }
@@ -329,7 +336,7 @@ class FirstToken {
     for (double place = 0.5; place < places; ++place) {
       const double before = others_var > 0 ? others * place / places : place - 0.5;
       const double part = before / std::max(1.0, others);
-      const double line = iterations(before + 1, others_var * part * part);
+      const double line = of(before + 1, others_var * part * part);
       const double whole = std::floor(line);
       chunked(whole, others, before, others_var, 0, size, (1 - (line - whole)) / places);
       chunked(whole + 1, others, before, others_var, 0, size, (line - whole) / places);
@@ -374,7 +381,9 @@ class FirstToken {
     const double mean = (chunks - 1) * law_.traffic.per_full;
     const double none = std::exp(-mean);
     const double some = mean / std::max(1e-12, 1 - none);
-    sized({chunks, 0, 0, weight * none}, 1 + ahead + std::min(behind, room), others_var, size);
+    if (none > kLeast) {
+      sized({chunks, 0, 0, weight * none}, 1 + ahead + std::min(behind, room), others_var, size);
+    }
     sized({chunks, 0, 0, weight * (1 - none)},
           1 + ahead + std::min(behind + some / size.factor, room),
           others_var + std::max(0.0, some * (1 + mean - some)), size);
@@ -502,21 +511,9 @@ Percentiles length_percentiles(double cv) {
   return {mix(a.p50, b.p50), mix(a.p90, b.p90), mix(a.p95, b.p95), mix(a.p99, b.p99)};
 }
 
-}  // namespace
-
-void add_percentiles(const LatencyLaw& law, const WhichPercentiles& which, Latency& out) {
-  const Shape shape(law);
-  if (law.decodes > 0 && which.gaps) {
-    UniformMixture gaps;
-    add_gaps(law, shape, gaps);
-    out.itl_percentiles_ms =
-        gaps.percentiles(out.itl_ms.value_or(0), law.alpha + law.decode, which);
-  }
-  if (!which.first) return;
-  UniformMixture first;
-  FirstToken(law, shape, first).run();
-  const Percentiles ttft = first.percentiles(out.ttft_ms.value_or(0), 0, which);
-  out.ttft_percentiles_ms = ttft;
+/// Of which the percentiles of TTFT are known.
+void add_time_in_system(const LatencyLaw& law, Latency& out) {
+  const Percentiles& ttft = *out.ttft_percentiles_ms;
   // Decoding takes a random number of gaps, whose mean differs between requests: deviations from
   // the median, in logarithms, add up as independent ones do.
   const double decoding = out.e2e_ms.value_or(0) - out.ttft_ms.value_or(0);
@@ -537,6 +534,23 @@ void add_percentiles(const LatencyLaw& law, const WhichPercentiles& which, Laten
                                        e2e(lengths.p90, 1.2816, std::max(ttft.p90, *out.ttft_ms)),
                                        e2e(lengths.p95, 1.6449, std::max(ttft.p95, *out.ttft_ms)),
                                        e2e(lengths.p99, 2.3263, std::max(ttft.p99, *out.ttft_ms))};
+}
+
+}  // namespace
+
+void add_percentiles(const LatencyLaw& law, const WhichPercentiles& which, Latency& out) {
+  const Shape shape(law);
+  if (law.decodes > 0 && which.gaps) {
+    UniformMixture gaps;
+    add_gaps(law, shape, gaps);
+    out.itl_percentiles_ms =
+        gaps.percentiles(out.itl_ms.value_or(0), law.alpha + law.decode, which);
+  }
+  if (!which.first) return;
+  UniformMixture first;
+  FirstToken(law, shape, first).run();
+  out.ttft_percentiles_ms = first.percentiles(out.ttft_ms.value_or(0), 0, which);
+  add_time_in_system(law, out);
 }
 
 }  // namespace tailrace::queueing

@@ -4,8 +4,9 @@
 #include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
-#include "queueing/modes.h"
+#include "queueing/falling_root.h"
 
 namespace tailrace::queueing {
 namespace {
@@ -15,9 +16,16 @@ constexpr double kRelativeTolerance = 1e-10;
 constexpr double kStraight = 1e-5;
 /// Of the target, and of the rate: percentiles are no better known than that.
 constexpr double kPercentileTolerance = 4e-3;
+/// Of the target, where the rate is known to that.
+constexpr double kNearlyMet = 1e-2;
 constexpr int kPercentileStepsMax = 60;
+/// Where two steps leave more than this of what the logarithm is off by, the next ones halve the
+/// bracket.
+constexpr double kProgress = 0.4;
+constexpr int kSlowStepsMax = 2, kHalvings = 3;
 constexpr double kFar = 1e3;
-/// Of a root search: TOMS 748 takes about ten, and never more than bisection three times over.
+/// Of a root search in a published mode: TOMS 748 takes about ten, and never more than bisection
+/// three times over.
 constexpr std::uintmax_t kStepsMax = 200;
 /// Of the largest rate: below it the search needs no relative precision.
 constexpr double kLeastShare = 1e-6;
@@ -101,26 +109,33 @@ RateSearch::RateSearch(const ServiceModel& model, const Workload& workload,
     want(target.limit == SizingLimit::kItl ? gaps_ : first_, target.statistic);
   }
   first_.gaps = gaps_.first = false;
-  if (detail_ == Detail::kPercentiles) {
-    means_ = std::make_unique<RateSearch>(model, workload, std::vector<Target>());
-  }
   workload_.rate_per_s = 0;
+  if (model_.mode == Mode::kCorrected) {
+    corrected_.emplace(model_, workload_);
+    high_ = kBelowMost * std::min(kRateMax, corrected_->max_rate_per_s());
+    return;
+  }
   const double most =
       std::min(kRateMax, latency_unchecked(model_, workload_, Detail::kMeans).max_rate_per_s);
+  high_ = most * kBelowMost;
   if (model_.mode == Mode::kChain) {
     // Its authors search this range, ends included.
     high_ = most;
     low_ = std::min(high_, chain_least_rate(model_.iteration, workload_));
-  } else {
-    high_ = most * kBelowMost;
   }
 }
 
-Latency RateSearch::at(double rate) {
+Latency RateSearch::ask(double rate, Detail detail, const WhichPercentiles& which) {
+  if (corrected_) return corrected_->at(rate, detail, which);
   workload_.rate_per_s = rate;
-  const Latency latency = latency_unchecked(model_, workload_, detail_);
+  return latency_unchecked(model_, workload_, detail);
+}
+
+Latency RateSearch::at(double rate) {
   const auto point = std::find_if(points_.begin(), points_.end(),
                                   [&](const Point& one) { return one.rate == rate; });
+  if (detail_ == Detail::kMeans && point != points_.end()) return point->latency;
+  const Latency latency = ask(rate, detail_, {});
   if (point == points_.end()) {
     points_.push_back({rate, latency});
   } else {
@@ -130,46 +145,33 @@ Latency RateSearch::at(double rate) {
 }
 
 double RateSearch::value(double rate, const Target& target) {
-  if (RateSearch* means = means_of(target)) return means->value(rate, target);
-  const SizingLimit limit = target.limit;
-  const Statistic statistic = means_ ? target.statistic : Statistic::kMean;
-  const auto at = std::find_if(points_.begin(), points_.end(),
-                               [&](const Point& point) { return point.rate == rate; });
-  if (at != points_.end() && knows(at->latency, limit)) {
-    return value_of(at->latency, limit, statistic);
+  const auto point = std::find_if(points_.begin(), points_.end(),
+                                  [&](const Point& one) { return one.rate == rate; });
+  if (point != points_.end() && knows(point->latency, target)) {
+    return value_of(point->latency, target.limit, target.statistic);
   }
-  workload_.rate_per_s = rate;
-  if (!means_) {
-    points_.push_back({rate, latency_unchecked(model_, workload_, detail_)});
-    return value_of(points_.back().latency, limit, statistic);
-  }
-  const WhichPercentiles& which = limit == SizingLimit::kItl ? gaps_ : first_;
-  const Latency latency = corrected(model_, workload_, detail_, which);
-  if (at == points_.end()) {
+  const WhichPercentiles& which = target.limit == SizingLimit::kItl ? gaps_ : first_;
+  const bool means = target.statistic == Statistic::kMean;
+  const Latency latency = ask(rate, means ? Detail::kMeans : Detail::kPercentiles, which);
+  if (point == points_.end()) {
     points_.push_back({rate, latency});
   } else if (which.gaps) {
-    at->latency.itl_percentiles_ms = latency.itl_percentiles_ms;
+    point->latency.itl_percentiles_ms = latency.itl_percentiles_ms;
   } else {
-    at->latency.ttft_percentiles_ms = latency.ttft_percentiles_ms;
-    at->latency.e2e_percentiles_ms = latency.e2e_percentiles_ms;
+    point->latency.ttft_percentiles_ms = latency.ttft_percentiles_ms;
+    point->latency.e2e_percentiles_ms = latency.e2e_percentiles_ms;
   }
-  return value_of(latency, limit, statistic);
+  return value_of(latency, target.limit, target.statistic);
 }
 
-bool RateSearch::is_known(double rate, SizingLimit limit) const {
-  return std::any_of(points_.begin(), points_.end(), [&](const Point& point) {
-    return point.rate == rate && knows(point.latency, limit);
-  });
+double RateSearch::mean(double rate, const Target& target) {
+  return value(rate, {target.limit, target.ms});
 }
 
-RateSearch* RateSearch::means_of(const Target& target) const {
-  return target.statistic == Statistic::kMean ? means_.get() : nullptr;
-}
-
-bool RateSearch::knows(const Latency& at, SizingLimit limit) const {
-  if (!means_) return true;
-  return limit == SizingLimit::kItl ? at.itl_percentiles_ms.has_value()
-                                    : at.ttft_percentiles_ms.has_value();
+bool RateSearch::knows(const Latency& at, const Target& target) {
+  if (target.statistic == Statistic::kMean) return true;
+  return target.limit == SizingLimit::kItl ? at.itl_percentiles_ms.has_value()
+                                           : at.ttft_percentiles_ms.has_value();
 }
 
 std::optional<double> RateSearch::largest(const Target& target) {
@@ -177,21 +179,18 @@ std::optional<double> RateSearch::largest(const Target& target) {
     const auto rate = closed_form_rate(model_.iteration, workload_, target.limit, target.ms);
     return rate ? std::optional(std::min(*rate, high_)) : std::nullopt;
   }
-  if (RateSearch* means = means_of(target)) return means->largest(target);
   if (!(value(low_, target) <= target.ms)) return std::nullopt;
   // No percentile is so far below the mean, and that is cheap to know.
-  const bool far = means_ && means_->value(high_, target) > kFar * target.ms;
+  const bool far = target.statistic != Statistic::kMean && mean(high_, target) > kFar * target.ms;
   if (!far && value(high_, target) <= target.ms) return high_;
   return largest_below(high_, target);
 }
 
 double RateSearch::largest_below(double missed, const Target& target) {
-  if (RateSearch* means = means_of(target)) return means->largest_below(missed, target);
-  const Statistic statistic = means_ ? target.statistic : Statistic::kMean;
   double good = low_, bad = missed;
   for (const Point& point : points_) {
-    if (point.rate >= missed || !knows(point.latency, target.limit)) continue;
-    if (value_of(point.latency, target.limit, statistic) <= target.ms) {
+    if (point.rate >= missed || !knows(point.latency, target)) continue;
+    if (value_of(point.latency, target.limit, target.statistic) <= target.ms) {
       good = std::max(good, point.rate);
     } else {
       bad = std::min(bad, point.rate);
@@ -199,60 +198,99 @@ double RateSearch::largest_below(double missed, const Target& target) {
   }
   // Points may contradict each other where latencies do not quite grow with the rate.
   if (good >= bad) return good;
-  return means_ ? percentile_root(target, good, bad) : root(target, good, bad);
+  if (!corrected_) return published_root(target, good, bad);
+  const bool gaps = target.limit == SizingLimit::kItl;
+  return target.statistic == Statistic::kMean || gaps ? root(target, good, bad)
+                                                      : first_token_root(target, good, bad);
+}
+
+/// Latency grows like 1 / (1 − load), so its reciprocal is close to a straight line.
+double RateSearch::headroom(double rate, const Target& target) {
+  return std::min(1e9, target.ms / value(rate, target)) - 1;
+}
+
+double RateSearch::published_root(const Target& target, double good, double bad) {
+  return bracketed_root([&](double rate) { return headroom(rate, target); }, good, bad,
+                        kRelativeTolerance, kLeastShare * high_);
 }
 
 double RateSearch::root(const Target& target, double good, double bad) {
-  // Latency grows like 1 / (1 − load), so its reciprocal is close to a straight line.
-  const auto headroom = [&](double rate) {
-    return std::min(1e9, target.ms / value(rate, target)) - 1;
-  };
-  return bracketed_root(headroom, good, bad, kRelativeTolerance, kLeastShare * high_);
+  const auto sample = [&](double rate) { return Sample{rate, headroom(rate, target)}; };
+  const Sample at_good = sample(good), at_bad = sample(bad);
+  if (!(at_good.value > 0) || !(at_bad.value < 0)) return good;
+  NearestSamples known;
+  known.add(at_good);
+  known.add(at_bad);
+  for (const Point& point : points_) {
+    if (knows(point.latency, target)) known.add(sample(point.rate));
+  }
+  return falling_root(
+      [&](double rate) { return headroom(rate, target); }, at_good, at_bad, known,
+      target.statistic == Statistic::kMean ? kRelativeTolerance : kPercentileTolerance,
+      kLeastShare * high_);
 }
 
 // A percentile of TTFT costs as much as dozens of means, and its ratio to the mean changes slowly:
 // solved for the mean times that ratio, which two points near the root foretell, few are needed.
-// One of gaps grows evenly with the rate where the mean does not.
-double RateSearch::percentile_root(const Target& target, double good, double bad) {
-  if (target.limit == SizingLimit::kItl) {
-    const auto headroom = [&](double rate) {
-      return std::min(1e9, target.ms / value(rate, target)) - 1;
-    };
-    return bracketed_root(headroom, good, bad, kPercentileTolerance, kLeastShare * high_);
-  }
-  const auto log_ratio = [&](double rate) {
-    return std::log(value(rate, target) / means_->value(rate, target));
-  };
+double RateSearch::first_token_root(const Target& target, double good, double bad) {
   const double least = kLeastShare * high_;
-  double last = good;
-  std::optional<double> before;
-  if (is_known(bad, target.limit)) before = bad;
+  const auto off = [&](double rate) {
+    return Sample{rate, std::log(target.ms / value(rate, target))};
+  };
+  NearestSamples known;
+  for (const Point& point : points_) {
+    if (knows(point.latency, target)) known.add(off(point.rate));
+  }
+  double last = HUGE_VAL, left = std::abs(known.first().value);
+  int slow = 0;
   for (int step = 0; step < kPercentileStepsMax; ++step) {
-    if (bad - good <= kPercentileTolerance * std::max(good, least)) break;
-    const double at_last = log_ratio(last);
-    double slope = before ? (at_last - log_ratio(*before)) / (last - *before) : 0;
+    const double enough = kPercentileTolerance * std::max(good, least);
+    if (bad - good <= enough) break;
+    const auto log_ratio = [&](double rate) {
+      return std::log(value(rate, target) / mean(rate, target));
+    };
+    const double a = known.first().at, b = known.second().at;
+    const double at_a = log_ratio(a);
+    double slope = std::isfinite(b) ? (at_a - log_ratio(b)) / (a - b) : 0;
     if (!std::isfinite(slope)) slope = 0;
+    // Far from the two it would lead anywhere.
+    const double reach = std::isfinite(b) ? 3 * std::abs(a - b) : 0;
     const auto foretold = [&](double rate) {
-      return means_->value(rate, target) * std::exp(at_last + slope * (rate - last));
+      const double far = std::clamp(rate - a, -reach, reach);
+      const double ms = mean(rate, target) * std::exp(at_a + slope * far);
+      return Sample{rate, std::min(1e9, target.ms / ms) - 1};
     };
-    const auto headroom = [&](double rate) {
-      return std::min(1e9, target.ms / foretold(rate)) - 1;
-    };
-    double next = bracketed_root(headroom, good, bad, 0.1 * kPercentileTolerance, least);
-    // Close enough in the latency, and as far as this tells in the rate: some hardly grow with it.
-    if (last == good && next - good <= kPercentileTolerance * std::max(good, least) &&
-        value(good, target) >= (1 - kPercentileTolerance) * target.ms) {
-      break;
+    double next = 0.5 * (good + bad);
+    Sample at_good = foretold(good), at_bad = foretold(bad);
+    at_good.value = std::max(at_good.value, 0.5 * kPercentileTolerance);
+    at_bad.value = std::min(at_bad.value, -0.5 * kPercentileTolerance);
+    NearestSamples means;
+    means.add(at_good);
+    means.add(at_bad);
+    for (const Point& point : points_) {
+      if (point.rate > good && point.rate < bad) means.add(foretold(point.rate));
     }
-    // Rather below the root than above, by half of what is close enough.
-    const double back = 0.5 * kPercentileTolerance;
-    const double lower = std::log(target.ms / foretold(next * (1 - back)));
-    next *= 1 - back * std::min(1.0, back / std::max(lower, 1e-12));
-    // Where that is no progress, and now and then where progress is slow, halve the bracket.
-    if (!(next > good && next < bad) || step % 8 == 7) next = 0.5 * (good + bad);
-    before = last;
+    if (slow < kSlowStepsMax) {
+      const double root = falling_root([&](double rate) { return foretold(rate).value; }, at_good,
+                                       at_bad, means, 0.1 * kPercentileTolerance, least);
+      // Close enough in the latency, and as far as this tells in the rate: some hardly grow with
+      // it.
+      const double left_at_good = off(good).value;
+      if (last == good && root - good <= enough && left_at_good <= kNearlyMet) break;
+      // Rather below the root than above, by half of what is close enough.
+      const double steepness = left_at_good * std::max(root, least) / std::max(root - good, enough);
+      const double aim =
+          std::max(root * (1 - 0.5 * kPercentileTolerance / std::max(1.0, steepness)),
+                   good + 0.5 * (root - good));
+      if (aim > good && aim < bad) next = aim;
+    }
     last = next;
-    (value(next, target) <= target.ms ? good : bad) = next;
+    const Sample found = off(next);
+    (found.value >= 0 ? good : bad) = next;
+    slow = std::abs(found.value) > kProgress * left ? slow + 1 : 0;
+    if (slow == kSlowStepsMax + kHalvings) slow = 0;
+    left = std::min(left, std::abs(found.value));
+    known.add(found);
   }
   return good;
 }

@@ -1,11 +1,10 @@
 // Up to which rate does a formula keep one latency target?
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "queueing/mixture.h"
+#include "queueing/modes.h"
 #include "tailrace/queueing/sizing.h"
 
 namespace tailrace::queueing {
@@ -42,24 +41,24 @@ class RateSearch {
  private:
   struct Point {
     double rate;
-    Latency
-        latency;  ///< of percentiles perhaps those only that targets bind, where one asked for them
+    Latency latency;  ///< percentiles where a target asked for them, perhaps those only it binds
   };
 
-  bool knows(const Latency& at, SizingLimit limit) const;
-  bool is_known(double rate, SizingLimit limit) const;
-  /// Who answers for a target of the mean where others bind percentiles; else null.
-  RateSearch* means_of(const Target& target) const;
+  static bool knows(const Latency& at, const Target& target);
+  Latency ask(double rate, Detail detail, const WhichPercentiles& which);
+  double headroom(double rate, const Target& target);
+  double mean(double rate, const Target& target);
+  double published_root(const Target& target, double good, double bad);
   double root(const Target& target, double good, double bad);
-  double percentile_root(const Target& target, double good, double bad);
+  double first_token_root(const Target& target, double good, double bad);
 
   ServiceModel model_;
   Workload workload_;
+  std::optional<Corrected> corrected_;  ///< where that is the mode
   Detail detail_ = Detail::kMeans;
   WhichPercentiles first_, gaps_;  ///< that targets of TTFT and E2E, and of ITL, bind
   double low_ = 0, high_ = 0;
   std::vector<Point> points_;
-  std::unique_ptr<RateSearch> means_;  ///< of the same model, where a target binds a percentile
 };
 
 }  // namespace tailrace::queueing

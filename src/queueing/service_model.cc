@@ -172,15 +172,8 @@ Latency latency_unchecked(const ServiceModel& model, const Workload& workload, D
       return closed_form(model.iteration, workload);
     case Mode::kChain:
       return chain(model.iteration, model.limits, workload);
-    case Mode::kCorrected: {
-      Latency out = corrected(model, workload, detail);
-      // Its parts are approximations, whose product may pass what a batch holds.
-      if (out.concurrency) {
-        out.concurrency =
-            std::min(*out.concurrency, static_cast<double>(model.limits.max_num_seqs));
-      }
-      return out;
-    }
+    case Mode::kCorrected:
+      return Corrected(model, workload).at(workload.rate_per_s, detail);
   }
   return {};
 }

@@ -143,6 +143,10 @@ OperatingPoint operating_point(const IterationModel& m, const RequestWork& work,
   // The mean iteration is convex in itself, so Newton's steps lead to the root from below and from
   // above; its slope is of one more prompt. From the second step on what two points say is nearer.
   double t = std::max(start, std::min(most, m.alpha_ms / std::max(1e-3, 1 - base_load)));
+  // So is what it lasts if every token but the knee's costs.
+  if (linear_load < 1) {
+    t = std::max(t, std::min(most, (m.alpha_ms - m.beta_ms * m.knee_tokens) / (1 - linear_load)));
+  }
   double last = 0, last_value = 0;
   for (int step = 0; step < 50; ++step) {
     const double decoding = rate * work.decodes * t;
