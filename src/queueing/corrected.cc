@@ -163,6 +163,7 @@ Latency Corrected::at(double rate_per_s, Detail detail, const WhichPercentiles& 
   // An idle engine begins at once: no rest of an iteration, nor those who would arrive in it.
   own = std::max(alpha, own - occupied.idle * lambda * prefill * alpha);
   out.iteration_ms = t;
+  if (work.decodes > 0) out.itl_per_sequence_ms = at.slopes.decode;
   out.wait_ms = wait + (t + t_var / t - occupied.idle * alpha) / 2;
   out.ttft_ms = *out.wait_ms + own;
   out.e2e_ms = *out.ttft_ms + work.decodes * *out.itl_ms;

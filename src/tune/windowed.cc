@@ -187,22 +187,25 @@ void Windowed::begin(std::vector<Row> rows) {
 double Windowed::row_nis(Row& row) const {
   refresh(model_, *state_.parameters, row);
   derive(model_, *state_.parameters, row);
-  const auto n = static_cast<Eigen::Index>(row.outputs());
-  Eigen::Matrix<double, Eigen::Dynamic, 3, 0, 3, 3> slope(n, 3);
-  Eigen::Matrix<double, Eigen::Dynamic, 1, 0, 3, 1> error(n);
-  for (Eigen::Index m = 0; m < n; ++m) {
+  constexpr auto kSize = static_cast<Eigen::Index>(kOutputs);
+  Eigen::Matrix<double, kSize, 3> slope = Eigen::Matrix<double, kSize, 3>::Zero();
+  Eigen::Vector<double, kSize> error = Eigen::Vector<double, kSize>::Zero();
+  for (Eigen::Index m = 0; m < kSize; ++m) {
     const auto i = static_cast<std::size_t>(m);
+    if (!row.known[i]) continue;
     slope.row(m) = row.derivative[i].transpose();
     error[m] = row.seen[i] - row.prediction[i];
   }
-  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, 3, 3> spread =
-      slope * state_.covariance * slope.transpose();
-  for (Eigen::Index m = 0; m < n; ++m) {
+  Eigen::Matrix<double, kSize, kSize> spread = slope * state_.covariance * slope.transpose();
+  for (Eigen::Index m = 0; m < kSize; ++m) {
     const auto i = static_cast<std::size_t>(m);
     spread(m, m) += row_variance(row, i, state_.cycle) * std::max(1.0, state_.scales[i]);
-    for (Eigen::Index k = 0; k < n; ++k) {
-      spread(m, k) += row.slope[i] * row.slope[static_cast<std::size_t>(k)] * row.rate_variance *
-                      row.discount * std::max(1.0, state_.scales[kOutputs]);
+    if (!row.known[i]) continue;
+    for (Eigen::Index k = 0; k < kSize; ++k) {
+      const auto j = static_cast<std::size_t>(k);
+      if (!row.known[j]) continue;
+      spread(m, k) += row.slope[i] * row.slope[j] * row.rate_variance * row.discount *
+                      std::max(1.0, state_.scales[kOutputs]);
     }
   }
   const double nis = error.dot(spread.ldlt().solve(error));
@@ -237,9 +240,9 @@ bool Windowed::explains_together(std::span<const Row> passing, std::span<const R
   rows.insert(rows.end(), failing.begin(), failing.end());
   const Fit trial = fit(model_, rows, terms, *state_.parameters, scales, state_.cycle);
   const double with = cost_at(model_, rows, terms, trial.parameters, scales, state_.cycle);
-  std::size_t freedom = 0;
+  int freedom = 0;
   for (const Row& row : failing) freedom += row.outputs();
-  if (with - without > chi_square_quantile(kGateQuantile, static_cast<int>(freedom))) return false;
+  if (with - without > chi_square_quantile(kGateQuantile, freedom)) return false;
   state_.parameters = trial.parameters;
   return true;
 }
@@ -297,8 +300,8 @@ void Windowed::try_other_starts() {
   double sum = 0, count = 0;
   for (const Row& row : state_.rows) {
     const Residual r = residual(row, state_.scales, state_.cycle);
-    for (std::size_t i = 0; i < r.size; ++i) sum += r.error[i] * r.error[i];
-    count += static_cast<double>(row.outputs());
+    for (const double error : r.error) sum += error * error;
+    count += row.outputs();
   }
   if (state_.estimate.identified && sum <= kBadFit * count) return;
   const auto newest =
@@ -328,10 +331,8 @@ void Windowed::learn_scales() {
     for (std::size_t i = 0; i < state_.rows.size(); ++i) {
       const Row& row = state_.rows[i];
       const Residual& r = residuals[i];
-      const bool of_rate = m == kOutputs;
-      if (of_rate ? r.size == row.outputs() : m >= row.outputs()) continue;
-      const std::size_t j = of_rate ? r.size - 1 : m;
-      sum += std::min(9.0, (r.error[j] * r.error[j] + r.left[j]) * before[m]);
+      if (m == kOutputs ? !r.shifted : !row.known[m]) continue;
+      sum += std::min(9.0, (r.error[m] * r.error[m] + r.left[m]) * before[m]);
       ++count;
     }
     // Three parameters are fitted to two outputs.
@@ -503,7 +504,7 @@ ParameterEstimate Windowed::update(std::span<const Observation> cycle) {
   for (Row& row : intake.rows) {
     const double own = row_nis(row);
     nis = std::max(nis, own);
-    const bool passes = own <= chi_square_quantile(kGateQuantile, static_cast<int>(row.outputs()));
+    const bool passes = own <= chi_square_quantile(kGateQuantile, row.outputs());
     (passes ? passing : failing).push_back(row);
   }
   note_holdout(intake.rows);

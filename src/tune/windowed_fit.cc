@@ -27,10 +27,14 @@ constexpr double kRobust = 3;
 constexpr double kLogLow[] = {-9.2, -18.4, -25.3};  // 1e-4, 1e-8, 1e-11
 constexpr double kLogHigh[] = {11.5, 6.9, 4.6};     // 1e5, 1e3, 1e2
 
-// Relative errors, of TTFT, ITL and the number running.
-constexpr double kFormError[] = {0.015, 0.01, 0.02};
-constexpr double kReportError[] = {0.02, 0.02, 0.02};
-constexpr double kPerRequestError[] = {0.5, 0.2, 0.5};
+// Relative errors, of TTFT, ITL, the number running, and what one more of them adds to ITL, which
+// brings one of its own.
+constexpr double kFormError[] = {0.015, 0.01, 0.02, 0.04};
+constexpr double kReportError[] = {0.02, 0.02, 0.02, 0.02};
+constexpr double kPerRequestError[] = {0.5, 0.2, 0.5, 0};
+/// Of the last, by the coefficient of variation of answers: long ones stay while short ones come
+/// and go, so what differs between moments is mostly short contexts.
+constexpr double kPerSequenceByVariation = 0.1;
 constexpr double kErrorPerCycle = 1e-3;  ///< parameters drift
 
 double square(double x) {
@@ -75,7 +79,7 @@ double robust_cost_at(const queueing::ServiceModel& model, std::span<Row> rows,
   for (Row& row : rows) {
     refresh(model, at, row);
     const Residual r = residual(row, scales, now);
-    for (std::size_t i = 0; i < r.size; ++i) sum += robust_cost(square(r.error[i]));
+    for (const double error : r.error) sum += robust_cost(square(error));
   }
   return sum;
 }
@@ -84,11 +88,12 @@ double robust_cost_at(const queueing::ServiceModel& model, std::span<Row> rows,
 
 Residual residual(const Row& row, const Scales& scales, std::int64_t now) {
   Residual out;
-  const std::size_t outputs = row.outputs();
+  for (Vector3& derivative : out.derivative) derivative.setZero();
   Logs variance{};
   double pull = 0, told = 0;
   Vector3 told_by = Vector3::Zero();
-  for (std::size_t m = 0; m < outputs; ++m) {
+  for (std::size_t m = 0; m < kOutputs; ++m) {
+    if (!row.known[m]) continue;
     variance[m] = row_variance(row, m, now) * scales[m];
     out.error[m] = row.seen[m] - row.prediction[m];
     out.derivative[m] = row.derivative[m];
@@ -99,24 +104,21 @@ Residual residual(const Row& row, const Scales& scales, std::int64_t now) {
   }
   // The most likely shift of the rate's logarithm, and how it moves with the parameters.
   const double rate_variance = row.rate_variance * scales[kOutputs] * row.discount;
-  const bool free = rate_variance > 0;
-  const double shift = free ? pull / (1 / rate_variance + told) : 0;
-  const Vector3 shift_by = free ? (told_by / (1 / rate_variance + told)).eval() : Vector3::Zero();
-  for (std::size_t m = 0; m < outputs; ++m) {
+  out.shifted = rate_variance > 0;
+  const double left = out.shifted ? 1 / (1 / rate_variance + told) : 0;
+  const double shift = pull * left;
+  const Vector3 shift_by = told_by * left;
+  for (std::size_t m = 0; m < kOutputs; ++m) {
+    if (!row.known[m]) continue;
     const double deviation = std::sqrt(variance[m]);
     out.error[m] = (out.error[m] - row.slope[m] * shift) / deviation;
     out.derivative[m] = (out.derivative[m] - row.slope[m] * shift_by) / deviation;
+    out.left[m] = square(row.slope[m]) * left / variance[m];
   }
-  out.size = outputs;
-  if (free) {
-    const double left = 1 / (1 / rate_variance + told);
-    for (std::size_t m = 0; m < outputs; ++m) {
-      out.left[m] = square(row.slope[m]) * left / variance[m];
-    }
-    out.left[out.size] = left / rate_variance;
-    out.error[out.size] = shift / std::sqrt(rate_variance);
-    out.derivative[out.size] = shift_by / std::sqrt(rate_variance);
-    ++out.size;
+  if (out.shifted) {
+    out.left[kOutputs] = left / rate_variance;
+    out.error[kOutputs] = shift / std::sqrt(rate_variance);
+    out.derivative[kOutputs] = shift_by / std::sqrt(rate_variance);
   }
   return out;
 }
@@ -124,7 +126,10 @@ Residual residual(const Row& row, const Scales& scales, std::int64_t now) {
 double row_variance(const Row& row, std::size_t output, std::int64_t now) {
   const double age = static_cast<double>(now - row.cycle) * kErrorPerCycle;
   return (square(kFormError[output]) + square(kReportError[output]) / row.reports +
-          square(kPerRequestError[output]) / row.requests + square(age)) *
+          square(kPerRequestError[output]) / row.requests + square(age) +
+          (output == kPerSequence ? square(row.per_sequence_error) +
+                                        square(kPerSequenceByVariation * row.workload.output_cv())
+                                  : 0)) *
          row.discount;
 }
 
@@ -153,14 +158,14 @@ Logs predict(const queueing::ServiceModel& model, const Vector3& parameters,
   const double edge = kEdge * latency.max_rate_per_s;
   double beyond = 0;
   if (!latency.stable || !(w.rate_per_s <= edge)) {
-    if (!(edge > 0) || !std::isfinite(edge)) return {kLogMost, kLogMost, kLogMost};
+    if (!(edge > 0) || !std::isfinite(edge)) return {kLogMost, kLogMost, kLogMost, kLogMost};
     beyond = std::min(kSlopeBeyondEdge * std::log(w.rate_per_s / edge), kLogMost);
     w.rate_per_s = edge;
     latency = latency_unchecked(at, w, queueing::Detail::kMeans);
   }
-  Logs out = {log_of(latency.ttft_ms), log_of(latency.itl_ms), log_of(latency.concurrency)};
-  for (double& value : out) value = std::min(value + beyond, kLogMost);
-  return out;
+  const auto at_most = [](double value) { return std::min(value, kLogMost); };
+  return {at_most(log_of(latency.ttft_ms) + beyond), at_most(log_of(latency.itl_ms) + beyond),
+          at_most(log_of(latency.concurrency) + beyond), log_of(latency.itl_per_sequence_ms)};
 }
 
 void refresh(const queueing::ServiceModel& model, const Vector3& parameters, Row& row) {
@@ -198,7 +203,7 @@ double cost_at(const queueing::ServiceModel& model, std::span<Row> rows,
     refresh(model, parameters, row);
     derive(model, parameters, row);
     const Residual r = residual(row, scales, now);
-    for (std::size_t i = 0; i < r.size; ++i) sum += square(r.error[i]);
+    for (const double error : r.error) sum += square(error);
   }
   return sum;
 }
@@ -227,7 +232,7 @@ Fit fit(const queueing::ServiceModel& model, std::span<Row> rows, std::span<cons
       refresh(model, at, row);
       derive(model, at, row);
       const Residual r = residual(row, scales, now);
-      for (std::size_t i = 0; i < r.size; ++i) {
+      for (std::size_t i = 0; i < Residual::kSize; ++i) {
         const double weight = robust_weight(square(r.error[i]));
         out.data += weight * r.derivative[i] * r.derivative[i].transpose();
         gradient += weight * r.error[i] * r.derivative[i];

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -18,23 +19,26 @@ namespace tailrace::tune {
 using Vector3 = Eigen::Vector3d;  ///< ln alpha, ln beta, ln gamma
 using Matrix3 = Eigen::Matrix3d;
 
-inline constexpr std::size_t kOutputs = 3;  ///< TTFT, ITL, sequences running
+/// TTFT, ITL, sequences running, and what one more of them adds to ITL.
+inline constexpr std::size_t kOutputs = 4;
+inline constexpr std::size_t kRunning = 2, kPerSequence = 3;
 using Logs = std::array<double, kOutputs>;
 
 /// What was seen at one operating point.
 struct Row {
   queueing::Workload workload;
-  Logs seen{};  ///< logarithms; `running` only where it is known
-  bool has_running = false;
-  double requests = 1;  ///< how many the means are over
-  double reports = 1;   ///< how many observations were merged into it
-  double discount = 1;  ///< ≥ 1: of its evidence, since what came later spoke against it
+  Logs seen{};  ///< logarithms, where they are known
+  std::array<bool, kOutputs> known{true, true, false, false};
+  double per_sequence_error = 0;  ///< relative, of the last
+  double requests = 1;            ///< how many the means are over
+  double reports = 1;             ///< how many observations were merged into it
+  double discount = 1;            ///< ≥ 1: of its evidence, since what came later spoke against it
   /// Of the logarithm of the rate that explains the means: so few requests hold no exact rate, and
   /// those that an interval begins with came at another one.
   double rate_variance = 0;
   std::int64_t cycle = 0;
 
-  std::size_t outputs() const { return has_running ? kOutputs : kOutputs - 1; }
+  int outputs() const { return static_cast<int>(std::count(known.begin(), known.end(), true)); }
 
   // Predictions and their derivatives where they were last taken.
   bool predicted = false, derived = false;
@@ -54,17 +58,17 @@ struct PriorTerm {
 
 /// How far each output scatters around the model, and last the rate, in units of what is expected.
 using Scales = std::array<double, kOutputs + 1>;
-inline constexpr Scales kScalesExpected = {1, 1, 1, 1};
+inline constexpr Scales kScalesExpected = {1, 1, 1, 1, 1};
 
 /// What a row says against its prediction, in standard deviations: for each output, and last for
-/// the shift of the rate that explains most of it.
+/// the shift of the rate that explains most of it. 0 for what is not known, and derivatives too.
 struct Residual {
-  static constexpr std::size_t kMost = kOutputs + 1;
-  std::array<double, kMost> error{};
-  std::array<Vector3, kMost> derivative{};  ///< of what is predicted
-  std::size_t size = 0;
+  static constexpr std::size_t kSize = kOutputs + 1;
+  std::array<double, kSize> error{};
+  std::array<Vector3, kSize> derivative{};  ///< of what is predicted
+  bool shifted = false;                     ///< the rate may be another one
   /// Of the shift, beside its most likely value: what is left of the variance of each.
-  std::array<double, kMost> left{};
+  std::array<double, kSize> left{};
 };
 /// `row` must be predicted and derived.
 Residual residual(const Row& row, const Scales& scales, std::int64_t now);

@@ -25,6 +25,8 @@ constexpr double kResidenceShareMost = 1e6;  ///< times may lie as close togethe
 constexpr double kRequestsMost = 1e6;
 constexpr double kMillisLeast = 1e-4, kMillisMost = 1e8;
 constexpr double kRunningMost = 1e6;
+/// Where none is given, and where the logarithm of what was measured is no longer a normal.
+constexpr double kPerSequenceError = 0.1, kPerSequenceErrorMost = 0.3;
 constexpr double kRateVarianceMost = 4;
 
 /// Of the slots or of the memory: nobody can say how long the line behind a full batch is.
@@ -35,14 +37,22 @@ constexpr double kLineTtft = 2;  ///< times TTFT at 0.9 of the largest rate, bey
 
 constexpr std::int64_t kForgetPodAfter = 100;  ///< cycles
 
-using Fields = std::array<double, 12>;
-
 /// Everything but the time. Unknown sorts below everything; NaN compares by its bits.
-std::array<std::uint64_t, 24> content(const Observation& o) {
-  const std::optional<double>* fields[] = {
-      &o.rate_per_s, &o.input_tokens, &o.output_tokens, &o.ttft_ms,    &o.itl_ms, &o.running,
-      &o.requests,   &o.output_cv,    &o.input_cv,      &o.prefix_hit, &o.waiting};
-  std::array<std::uint64_t, 24> out{};
+std::array<std::uint64_t, 26> content(const Observation& o) {
+  const std::optional<double>* fields[] = {&o.rate_per_s,
+                                           &o.input_tokens,
+                                           &o.output_tokens,
+                                           &o.ttft_ms,
+                                           &o.itl_ms,
+                                           &o.running,
+                                           &o.requests,
+                                           &o.output_cv,
+                                           &o.input_cv,
+                                           &o.prefix_hit,
+                                           &o.waiting,
+                                           &o.itl_per_sequence_ms,
+                                           &o.itl_per_sequence_error};
+  std::array<std::uint64_t, 26> out{};
   std::size_t i = 0;
   for (const auto* field : fields) {
     out[i++] = field->has_value() ? 1 : 0;
@@ -154,10 +164,18 @@ Row row_of(const Observation& o, const PodReport* last, const queueing::ServiceM
            std::int64_t cycle, double& residence_share) {
   Row row;
   row.workload = workload_of(o);
-  row.seen = {std::log(*o.ttft_ms), std::log(*o.itl_ms), 0};
+  row.seen = {std::log(*o.ttft_ms), std::log(*o.itl_ms), 0, 0};
   if (const auto running = known(o.running, 1e-6, kRunningMost)) {
-    row.has_running = true;
-    row.seen[2] = std::log(*running);
+    row.known[kRunning] = true;
+    row.seen[kRunning] = std::log(*running);
+  }
+  // More than all of the gap is noise, however sure of itself.
+  const auto per_sequence = known(o.itl_per_sequence_ms, 1e-9, *o.itl_ms);
+  const double error = o.itl_per_sequence_error.value_or(kPerSequenceError);
+  if (per_sequence && error >= 0 && error <= kPerSequenceErrorMost) {
+    row.known[kPerSequence] = true;
+    row.seen[kPerSequence] = std::log(*per_sequence);
+    row.per_sequence_error = error;
   }
   const double interval_s = interval_of(o, last);
   row.requests = requests_of(o, interval_s);
@@ -309,14 +327,18 @@ void merge_into(std::vector<Row>& rows, Row row, double width) {
   const double remains = kept / worth(old);
   const double share = fresh / (kept + fresh);
   old.workload = mix(old.workload, row.workload, share);
-  for (std::size_t m = 0; m < kOutputs; ++m) {
-    if (m + 1 == kOutputs && !(old.has_running && row.has_running)) {
-      if (row.has_running) old.seen[m] = row.seen[m];
-      continue;
-    }
-    old.seen[m] += share * (row.seen[m] - old.seen[m]);
+  if (row.known[kPerSequence]) {
+    old.per_sequence_error =
+        old.known[kPerSequence]
+            ? std::hypot((1 - share) * old.per_sequence_error, share * row.per_sequence_error)
+            : row.per_sequence_error;
   }
-  old.has_running = old.has_running || row.has_running;
+  for (std::size_t m = 0; m < kOutputs; ++m) {
+    if (!row.known[m]) continue;
+    const double by = old.known[m] ? share : 1;
+    old.seen[m] += by * (row.seen[m] - old.seen[m]);
+    old.known[m] = true;
+  }
   old.reports = old.reports * std::min(1.0, remains) + row.reports;
   old.requests = std::min(kRequestsMost, old.requests * std::min(1.0, remains) + row.requests);
   old.discount += share * (row.discount - old.discount);
@@ -332,7 +354,8 @@ void keep_what_tells_most(std::vector<Row>& rows, const Matrix3& covariance, std
     double least_told = HUGE_VAL;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       double told = 0;
-      for (std::size_t m = 0; m < rows[i].outputs(); ++m) {
+      for (std::size_t m = 0; m < kOutputs; ++m) {
+        if (!rows[i].known[m]) continue;
         told += rows[i].derivative[m].dot(covariance * rows[i].derivative[m]) /
                 row_variance(rows[i], m, now);
       }

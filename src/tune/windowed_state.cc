@@ -15,7 +15,7 @@ namespace {
 
 namespace dom = simdjson::dom;
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr std::size_t kDocumentBytesMax = 1024 * 1024;
 constexpr std::int64_t kCountMost = std::int64_t{1} << 53;
 constexpr std::size_t kPriorTermsMax = 8;
@@ -23,7 +23,7 @@ constexpr double kNumberMost = 1e300;
 constexpr double kVarianceMost = 1e6;
 
 // One row, pod or term of the prior is one list of numbers.
-constexpr std::size_t kRowNumbers = 16, kPodNumbers = 4, kTermNumbers = 7;
+constexpr std::size_t kRowNumbers = 19, kRowCycle = 16, kPodNumbers = 4, kTermNumbers = 7;
 using Numbers = std::vector<double>;
 
 /// Thrown away at the first thing that is wrong; says what it was.
@@ -125,21 +125,24 @@ queueing::Workload workload_from(const Numbers& n) {
 Numbers numbers_of(const Row& row) {
   Numbers out = numbers_of(row.workload);
   out.insert(out.end(), row.seen.begin(), row.seen.end());
-  out.insert(out.end(), {row.has_running ? 1.0 : 0.0, row.requests, row.reports, row.discount,
-                         static_cast<double>(row.cycle), row.rate_variance});
+  out.insert(out.end(), {row.known[kRunning] ? 1.0 : 0.0, row.known[kPerSequence] ? 1.0 : 0.0,
+                         row.requests, row.reports, row.discount, static_cast<double>(row.cycle),
+                         row.rate_variance, row.per_sequence_error});
   return out;
 }
 
 Row row_from(const Numbers& n) {
   Row row;
   row.workload = workload_from(n);
-  row.seen = {n[7], n[8], n[9]};
-  row.has_running = n[10] != 0;
-  row.requests = n[11];
-  row.reports = n[12];
-  row.discount = n[13];
-  row.cycle = static_cast<std::int64_t>(n[14]);
-  row.rate_variance = n[15];
+  row.seen = {n[7], n[8], n[9], n[10]};
+  row.known[kRunning] = n[11] != 0;
+  row.known[kPerSequence] = n[12] != 0;
+  row.requests = n[13];
+  row.reports = n[14];
+  row.discount = n[15];
+  row.cycle = static_cast<std::int64_t>(n[kRowCycle]);
+  row.rate_variance = n[17];
+  row.per_sequence_error = n[18];
   return row;
 }
 
@@ -151,7 +154,8 @@ bool sane(const Row& row, std::int64_t cycle) {
          row.workload.input_mean > 0 && row.requests >= 1 && row.requests <= 1e12 &&
          row.reports > 0 && row.reports <= 1e6 && row.discount >= 1 && row.discount <= 1e9 &&
          row.cycle >= 0 && row.cycle <= cycle && row.rate_variance >= 0 &&
-         row.rate_variance <= kVarianceMost;
+         row.rate_variance <= kVarianceMost && row.per_sequence_error >= 0 &&
+         row.per_sequence_error <= 1;
 }
 
 std::string rows_json(std::span<const Row> rows) {
@@ -164,7 +168,7 @@ std::vector<Row> rows_from(Reader& read, const dom::object& root, std::string_vi
                            std::size_t most, std::int64_t cycle) {
   std::vector<Row> out;
   for (const Numbers& numbers : read.table(root, name, kRowNumbers, most)) {
-    const double age = numbers[14];
+    const double age = numbers[kRowCycle];
     if (!(age >= 0 && age <= static_cast<double>(cycle))) {
       read.complain(name, "from a later cycle");
       return {};

@@ -25,10 +25,12 @@ rc::Gen<Observation> any_observation() {
     Observation o;
     o.pod = std::string(1, static_cast<char>('a' + *rc::gen::inRange(0, 4)));
     o.time_s = (*anything()).value_or(0);
-    for (auto field : {&Observation::rate_per_s, &Observation::input_tokens,
-                       &Observation::output_tokens, &Observation::ttft_ms, &Observation::itl_ms,
-                       &Observation::running, &Observation::requests, &Observation::output_cv,
-                       &Observation::input_cv, &Observation::prefix_hit, &Observation::waiting}) {
+    for (auto field :
+         {&Observation::rate_per_s, &Observation::input_tokens, &Observation::output_tokens,
+          &Observation::ttft_ms, &Observation::itl_ms, &Observation::running,
+          &Observation::itl_per_sequence_ms, &Observation::itl_per_sequence_error,
+          &Observation::requests, &Observation::output_cv, &Observation::input_cv,
+          &Observation::prefix_hit, &Observation::waiting}) {
       o.*field = *anything();
     }
     return o;
@@ -50,6 +52,8 @@ rc::Gen<Observation> plausible_observation() {
     o.ttft_ms = between(0.1, 1e6);
     o.itl_ms = between(0.1, 1e4);
     if (*rc::gen::arbitrary<bool>()) o.running = between(0.01, 1000);
+    if (*rc::gen::arbitrary<bool>()) o.itl_per_sequence_ms = between(1e-6, 100);
+    if (*rc::gen::arbitrary<bool>()) o.itl_per_sequence_error = between(1e-6, 1);
     if (*rc::gen::arbitrary<bool>()) o.requests = between(1, 10'000);
     if (*rc::gen::arbitrary<bool>()) o.output_cv = between(0.01, 5);
     return o;

@@ -387,6 +387,70 @@ TEST(WindowedEstimator, TheNumberRunningIsAThirdObservation) {
   EXPECT_FALSE(teach(*estimator, wrong).accepted);
 }
 
+/// With what one more sequence adds to a gap, as well as `error` says.
+Observation with_pace(const Server& server, double share, double time_s, double error) {
+  Observation o = server.report(share, time_s);
+  o.itl_per_sequence_ms =
+      latency_unchecked(server.model(),
+                        queueing::Workload::of(*o.rate_per_s, server.input, server.output),
+                        queueing::Detail::kMeans)
+          .itl_per_sequence_ms;
+  o.itl_per_sequence_error = error;
+  return o;
+}
+
+TEST(WindowedEstimator, WhatOneMoreSequenceAddsIdentifiesAnyEngineAtOneLoad) {
+  for (const IterationModel& truth : {kQwen, kGranite}) {
+    Server server{.iteration = truth, .limits = {}};
+    server.limits.max_num_seqs = 64;
+    const auto estimator = estimator_for(server);
+    ParameterEstimate last;
+    for (int cycle = 0; cycle < 3; ++cycle) {
+      last = teach(*estimator, with_pace(server, 0.3 + 1e-3 * cycle, 60.0 * cycle, 0.01));
+    }
+    EXPECT_TRUE(last.identified) << last.reason;
+    expect_near(*last.values, truth, 0.1);
+    EXPECT_NEAR(*last.rate_per_s / (0.8 * server.most()), 1, 0.05);
+  }
+}
+
+TEST(WindowedEstimator, APaceThatIsNoiseOrCannotBeIsNotUsed) {
+  const Server server{.iteration = kGranite, .limits = {}};
+  const auto plain = estimator_for(server);
+  for (int cycle = 0; cycle < 5; ++cycle)
+    teach(*plain, server.report(0.3 + 1e-3 * cycle, 60.0 * cycle));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::pair<double, double> bad[] = {{1, 0.31},   {1e6, 0.01}, {-1, 0.01}, {0, 0.01},
+                                           {nan, 0.01}, {1, nan},    {1, -1}};
+  for (const auto& [pace, error] : bad) {
+    const auto estimator = estimator_for(server);
+    for (int cycle = 0; cycle < 5; ++cycle) {
+      Observation o = server.report(0.3 + 1e-3 * cycle, 60.0 * cycle);
+      o.itl_per_sequence_ms = pace;
+      o.itl_per_sequence_error = error;
+      EXPECT_TRUE(teach(*estimator, o).accepted);
+    }
+    EXPECT_EQ(estimator->current().values->gamma_ms, plain->current().values->gamma_ms)
+        << pace << " " << error;
+  }
+}
+
+TEST(WindowedEstimator, APaceWithoutItsErrorCountsForLess) {
+  const Server server{.iteration = kGranite, .limits = {}};
+  const auto sure = estimator_for(server), unsure = estimator_for(server);
+  for (int cycle = 0; cycle < 5; ++cycle) {
+    Observation o = with_pace(server, 0.3 + 1e-3 * cycle, 60.0 * cycle, 0);
+    teach(*sure, o);
+    o.itl_per_sequence_error.reset();
+    teach(*unsure, o);
+  }
+  const auto width = [](const Estimator& estimator) {
+    const auto estimate = estimator.current();
+    return *estimate.rate_high_per_s - *estimate.rate_low_per_s;
+  };
+  EXPECT_GT(width(*unsure), 1.1 * width(*sure));
+}
+
 TEST(WindowedEstimator, WithoutTargetsTheRateIsAShareOfTheLargest) {
   const Server server;
   TuneConfig config;
@@ -431,7 +495,7 @@ TEST(WindowedEstimator, RefusesADamagedDocumentAndStaysAsItWas) {
   };
   EXPECT_EQ(estimator->restore("").error().code, ErrorCode::kDataLoss);
   EXPECT_EQ(estimator->restore(good.substr(0, good.size() / 2)).error().code, ErrorCode::kDataLoss);
-  EXPECT_EQ(estimator->restore(replaced("\"version\":1", "\"version\":2")).error().code,
+  EXPECT_EQ(estimator->restore(replaced("\"version\":2", "\"version\":3")).error().code,
             ErrorCode::kUnsupported);
   EXPECT_EQ(estimator->restore(replaced("\"windowed\"", "\"kalman\"")).error().code,
             ErrorCode::kUnsupported);

@@ -97,8 +97,10 @@ struct Latency {
   double delta_ms = 0;  ///< work that a request adds to each iteration it takes part in
   double rho = 0;       ///< the mode's own utilisation
   std::optional<double> iteration_ms, ttft_ms, itl_ms, e2e_ms;
-  std::optional<double> wait_ms;           ///< of TTFT, before the first iteration that computes it
-  std::optional<double> concurrency;       ///< mean number in service
+  std::optional<double> wait_ms;      ///< of TTFT, before the first iteration that computes it
+  std::optional<double> concurrency;  ///< mean number in service
+  /// By which an iteration grows with one more sequence that decodes in it; `corrected`.
+  std::optional<double> itl_per_sequence_ms;
   std::optional<double> throughput_per_s;  ///< less than the rate where the chain's queue blocks
   /// TTFT and time in the system of single requests, ITL of single gaps between tokens; corrected
   /// mode only, and only where asked for.
