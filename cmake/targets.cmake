@@ -105,6 +105,8 @@ function(tailrace_tests)
     tailrace_test_program(${name} ${name}_property_test property "${property}" "${helpers}")
     tailrace_test_program(${name} ${name}_threaded_test threaded "${threaded}" "${helpers}")
   endforeach()
+  # What the gateway measures is compared with what the emulated engine computes by.
+  target_link_libraries(gateway_test PRIVATE tailrace::emulator)
   # The autoscaler's drills go through the same servers in memory as the tests of what reads them.
   target_sources(autoscaler_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/observe/support/sim_server.cc ${CMAKE_SOURCE_DIR}/tests/kubernetes/support/fake_api.cc)
   # tests/issues/*_test.cc → issues_test: one test for each public report, over all modules at once.

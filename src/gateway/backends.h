@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/backend_pace.h"
 #include "tailrace/gateway/config.h"
 #include "tailrace/net/stream.h"
 
@@ -29,6 +30,7 @@ struct Backend {
   bool confirmed = false;   ///< a probe has succeeded since it was last unhealthy
   std::string last_error;   ///< of the last failed probe or connection
   std::string models_json;  ///< the `data` array of its /v1/models, "" while unknown
+  std::shared_ptr<BackendPace> pace = std::make_shared<BackendPace>();
 };
 
 class Backends {

@@ -29,6 +29,7 @@ Result<void> Gateway::Impl::put_backend(const BackendConfig& config_in) {
     backend->healthy = before->healthy;
     backend->confirmed = before->confirmed;
     backend->models_json = before->models_json;
+    backend->pace = before->pace;
   } else if (before) {
     client->forget(before->url.endpoint);
   }
@@ -111,6 +112,13 @@ void Gateway::Impl::refresh_gauges() {
     gauges.slots.add(view.slots);
     gauges.healthy.add(view.healthy ? 1 : 0);
   }
+  for (const auto& backend : backends.all()) {
+    metrics.backend(backend->name).streams.add(static_cast<double>(backend->pace->streams));
+  }
+  metrics.set_paces([&](std::string_view name) -> std::optional<TokenPace> {
+    const auto backend = backends.find(name);
+    return backend ? backend->pace->meter.at(now) : std::nullopt;
+  });
   metrics.connections.set(static_cast<double>(public_server->connections()));
   metrics.exchanges.set(static_cast<double>(public_server->exchanges()));
   metrics.admin_connections.set(

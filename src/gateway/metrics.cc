@@ -10,6 +10,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "gateway/error_body.h"
 #include "gateway/metrics_catalogue.h"
@@ -74,6 +75,14 @@ void Gauge::set(double value) {
 void Gauge::add(double by) {
   static_cast<prometheus::Gauge*>(target_)->Increment(by);
 }
+void OptionalGauge::set(std::optional<double> value) {
+  if (!value) {
+    if (target_ != nullptr) remove_(std::exchange(target_, nullptr));
+    return;
+  }
+  if (target_ == nullptr) target_ = add_();
+  static_cast<prometheus::Gauge*>(target_)->Set(*value);
+}
 void Histogram::observe(double value) {
   static_cast<prometheus::Histogram*>(target_)->Observe(value);
 }
@@ -111,6 +120,14 @@ struct Metrics::Impl {
     auto* family = gauges[static_cast<std::size_t>(id)];
     TAILRACE_CHECK(family != nullptr);
     handle.target_ = &family->Add(labels);
+  }
+  void bind(OptionalGauge& handle, MetricId id, const prometheus::Labels& labels) {
+    auto* family = gauges[static_cast<std::size_t>(id)];
+    TAILRACE_CHECK(family != nullptr);
+    handle.add_ = [family, labels] { return &family->Add(labels); };
+    handle.remove_ = [family](void* gauge) {
+      family->Remove(static_cast<prometheus::Gauge*>(gauge));
+    };
   }
   void bind(Histogram& handle, MetricId id, const prometheus::Labels& labels = {}) {
     auto* family = histograms[static_cast<std::size_t>(id)];
@@ -162,6 +179,10 @@ struct Metrics::Impl {
     bind(b.healthy, MetricId::kBackendHealthy, labels);
     bind(b.requests, MetricId::kBackendRequests, labels);
     bind(b.backoffs, MetricId::kBackendBackoffs, labels);
+    bind(b.streams, MetricId::kBackendStreams, labels);
+    bind(b.itl, MetricId::kBackendItl, labels);
+    bind(b.itl_per_stream, MetricId::kBackendItlPerStream, labels);
+    bind(b.itl_per_stream_error, MetricId::kBackendItlPerStreamError, labels);
     return b;
   }
 
@@ -216,7 +237,26 @@ void Metrics::zero_gauges() {
     }
   }
   for (auto& [name, backend] : impl_->backends) {
-    for (Gauge* gauge : {&backend.running, &backend.slots, &backend.healthy}) gauge->set(0);
+    for (Gauge* gauge : {&backend.running, &backend.slots, &backend.healthy, &backend.streams}) {
+      gauge->set(0);
+    }
+  }
+}
+
+void Metrics::set_paces(
+    const std::function<std::optional<TokenPace>(std::string_view backend)>& pace_of) {
+  constexpr double kSecond = 1e-3;
+  const std::lock_guard lock(impl_->mutex);
+  for (auto& [name, backend] : impl_->backends) {
+    if (name == kOther) continue;
+    auto pace = pace_of(name);
+    if (pace && !(pace->gap_ms > 0)) pace.reset();  // whoever says all at once has no pace
+    const auto part = [&](double TokenPace::* ms) {
+      return pace ? std::optional(kSecond * (*pace).*ms) : std::nullopt;
+    };
+    backend.itl.set(part(&TokenPace::gap_ms));
+    backend.itl_per_stream.set(part(&TokenPace::per_stream_ms));
+    backend.itl_per_stream_error.set(part(&TokenPace::error_ms));
   }
 }
 

@@ -6,13 +6,16 @@
 // are looked up once and kept; an update is one atomic operation. Any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "tailrace/core/metric_catalogue.h"
 #include "tailrace/core/time.h"
+#include "tailrace/core/token_pace.h"
 #include "tailrace/dispatch/dispatcher.h"
 
 namespace tailrace::gateway {
@@ -36,6 +39,17 @@ class Gauge {
  private:
   friend class Metrics;
   void* target_ = nullptr;
+};
+/// There only while its value is known.
+class OptionalGauge {
+ public:
+  void set(std::optional<double> value);
+
+ private:
+  friend class Metrics;
+  void* target_ = nullptr;
+  std::function<void*()> add_;
+  std::function<void(void*)> remove_;
 };
 class Histogram {
  public:
@@ -79,8 +93,9 @@ struct ModelMetrics {
 };
 
 struct BackendMetrics {
-  Gauge running, slots, healthy;
+  Gauge running, slots, healthy, streams;
   Counter requests, backoffs;
+  OptionalGauge itl, itl_per_stream, itl_per_stream_error;
 };
 
 /// Distinct names of models, and of backends, that have series of their own; "other" comes on top.
@@ -101,6 +116,8 @@ class Metrics {
   BackendMetrics& backend(std::string_view name);
   /// Of all models and backends, so that those which share a label can be added up.
   void zero_gauges();
+  /// Of all backends that have a label of their own: several that share one have no common pace.
+  void set_paces(const std::function<std::optional<TokenPace>(std::string_view backend)>& pace_of);
 
   void count_request(std::string_view model, RequestOutcome outcome, int status);
   void count_refusal(std::string_view model, dispatch::Refusal refusal);

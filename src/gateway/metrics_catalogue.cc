@@ -92,6 +92,16 @@ constexpr std::array<core::MetricInfo, static_cast<std::size_t>(MetricId::kCount
      "(5xx)."},
     {"tailrace_backend_backoffs_total", "counter", "backend",
      "Times that it answered 429 or 503 and was left alone for a while."},
+    {"tailrace_backend_streams", "gauge", "backend",
+     "Streaming answers with n = 1 that have had their first token and not their last."},
+    {"tailrace_backend_itl_seconds", "gauge", "backend",
+     "Between two events that carry output, in the streams of tailrace_backend_streams: mean over "
+     "two minutes, each iteration of the engine counted once. Absent while unknown, as are the "
+     "next two."},
+    {"tailrace_backend_itl_per_stream_seconds", "gauge", "backend",
+     "By which that grows with one more stream, at the same number of new prompts."},
+    {"tailrace_backend_itl_per_stream_error_seconds", "gauge", "backend",
+     "Standard error of tailrace_backend_itl_per_stream_seconds."},
 }};
 
 }  // namespace

@@ -50,6 +50,10 @@ enum class MetricId : std::size_t {
   kBackendRequests,
   kBackendErrors,
   kBackendBackoffs,
+  kBackendStreams,
+  kBackendItl,
+  kBackendItlPerStream,
+  kBackendItlPerStreamError,
   kCount,
 };
 

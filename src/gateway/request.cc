@@ -412,6 +412,7 @@ void GenerationRequest::end(RequestOutcome outcome, int status) {
   queue_timer_.reset();
   first_byte_timer_.reset();
   call_.reset();  // the engine learns at once that nobody waits
+  pace_.reset();
   // A no-op where the job was completed already; the slot or the place is free after it in every
   // case.
   if (known_to_dispatcher) context_.dispatcher.cancel(id_, now);

@@ -109,6 +109,7 @@ class GenerationRequest : public std::enable_shared_from_this<GenerationRequest>
   std::optional<AnswerRelay> relay_;
   std::unique_ptr<net::Timer> first_byte_timer_;
   std::set<std::string, std::less<>> failed_backends_;
+  std::optional<PacedStream> pace_;
   MonoTime last_event_;
   Tokens reported_{0};  ///< so many tokens the predictor was told of in passing
 

@@ -98,7 +98,7 @@ net::CallHandlers GenerationRequest::handlers() {
     const auto self = shared_from_this();
     got_end();
   };
-  handlers.on_error = [this](net::CallError error) {
+  handlers.on_error = [this](const net::CallError& error) {
     const auto self = shared_from_this();
     got_error(error);
   };
@@ -137,6 +137,9 @@ void GenerationRequest::got_body(std::string_view bytes) {
   const std::int64_t events_before = relay_->facts().counted_events;
   relay_->body(bytes, call_);
   count_tokens(now, events_before);
+  const AnswerFacts& facts = relay_->facts();
+  // The engine goes on without it, though its connection may take a while to end.
+  if (facts.finished_choices > 0 || facts.done || facts.failed) pace_.reset();
 }
 
 void GenerationRequest::first_byte_came(MonoTime now) {
@@ -146,18 +149,25 @@ void GenerationRequest::first_byte_came(MonoTime now) {
   metrics_->ttft_seconds.observe(now - arrival_);
   context_.health.passive_success(backend_->name);
   last_event_ = now;
+  // Of several answers at once nobody could say whose token came after whose.
+  if (parsed_.slots == 1) pace_.emplace(backend_->pace);
   // From here on nothing is sent again, and answers are long: the request's bytes can go.
   body_.reset();
   body_with_usage_.reset();
 }
 
 void GenerationRequest::count_tokens(MonoTime now, std::int64_t events_before) {
-  const std::int64_t events = relay_->facts().counted_events;
+  const AnswerFacts& facts = relay_->facts();
+  const std::int64_t events = facts.counted_events;
   if (events == events_before) return;
+  if (facts.choices > 1) pace_.reset();
   if (events_before > 0) {
     // Several events in one read came at one time as far as anyone can tell: their gap is shared.
-    const double gap = to_seconds(now - last_event_) / static_cast<double>(events - events_before);
+    const Duration gap = (now - last_event_) / (events - events_before);
     metrics_->itl_seconds.observe(gap);
+    if (pace_) pace_->gap(now, gap);
+  } else if (pace_) {
+    pace_->first_token(now);
   }
   last_event_ = now;
   report_running();

@@ -89,6 +89,8 @@ std::string full_exposition() {
   metrics.count_left(LeaveState::kStreaming);
   metrics.count_upstream_error("b", UpstreamError::kStatus);
   metrics.count_prediction(PredictionResult::kGiven);
+  metrics.add_backend("b");
+  metrics.set_paces([](std::string_view) { return TokenPace{20, 0.5, 0.1}; });
   return metrics.exposition();
 }
 
