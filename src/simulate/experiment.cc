@@ -12,6 +12,7 @@
 #include "simulate/experiment_names.h"
 #include "simulate/experiment_schema.h"
 #include "simulate/experiment_tree.h"
+#include "simulate/settings_in_force.h"
 #include "tailrace/core/text.h"
 
 namespace tailrace::simulate {
@@ -459,6 +460,7 @@ Result<Experiment> read_experiment(std::string_view text, std::string_view origi
     if (!problems.none()) return fail(problems.error());
     experiment.cells.push_back(std::move(cell));
     note_inputs(experiment, settings);
+    experiment.cells.back().settings = settings_in_force(settings);
     if (i == 0) shared = std::move(settings);
   }
   auto seeds = seeds_of(shared, problems);
@@ -467,6 +469,7 @@ Result<Experiment> read_experiment(std::string_view text, std::string_view origi
   experiment.name = shared.name;
   experiment.warm_up = shared.warm_up;
   experiment.slo = shared.slo;
+  experiment.settings = shared_settings(experiment.cells);
   choose_baseline(experiment, shared, problems);
   if (!problems.none()) return fail(problems.error());
   if (experiment.cells.size() * experiment.seeds.size() > kRunsMax) {

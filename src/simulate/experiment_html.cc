@@ -223,6 +223,34 @@ void add_opening(report::HtmlPage& page, const Experiment& experiment,
   }
 }
 
+/// What ran, so that the page can be understood, and run again, without its file.
+void add_settings(report::HtmlPage& page, const Experiment& experiment) {
+  using Align = report::Table::Align;
+  page.add_heading("Settings in force");
+  report::Table shared({{"key", Align::kLeft}, {"value", Align::kLeft}});
+  for (const auto& [key, value] : experiment.settings) {
+    shared.add_row({report::ascii_cell(key), value.empty() ? "-" : report::ascii_cell(value)});
+  }
+  page.add_table(shared);
+  report::Table own(
+      {{"combination", Align::kLeft}, {"key", Align::kLeft}, {"value", Align::kLeft}});
+  std::size_t rows = 0;
+  for (const Cell& cell : experiment.cells) {
+    for (const auto& [key, value] : cell.settings) {
+      if (++rows > kSettingsShownMax) continue;
+      own.add_row({report::ascii_cell(experiment.label(cell)), report::ascii_cell(key),
+                   value.empty() ? "-" : report::ascii_cell(value)});
+    }
+  }
+  if (rows == 0) return;
+  page.add_paragraph(
+      rows <= kSettingsShownMax
+          ? std::string("What varies:")
+          : fmt::format("What varies, the first {} of {} values; tailrace simulate --json has all:",
+                        kSettingsShownMax, rows));
+  page.add_table(own);
+}
+
 }  // namespace
 
 std::string to_html(const Experiment& experiment, const ExperimentResult& result) {
@@ -281,6 +309,7 @@ std::string to_html(const Experiment& experiment, const ExperimentResult& result
   }
   page.add_heading("Starvation, preemption, memory");
   page.add_table(fairness_table(experiment, result));
+  add_settings(page, experiment);
   return page.text();
 }
 

@@ -61,6 +61,14 @@ json::object run_json(const RunResult& run, std::uint64_t seed) {
           {"metrics", std::move(values)}};
 }
 
+json::object settings_json(const std::vector<ShownSetting>& settings) {
+  json::object out;
+  for (const auto& [key, value] : settings) {
+    out[key] = value.empty() ? json::value(nullptr) : json::value(value);
+  }
+  return out;
+}
+
 json::object cell_json(const Experiment& experiment, const ExperimentResult& result,
                        std::size_t i) {
   const Cell& cell = experiment.cells[i];
@@ -86,6 +94,7 @@ json::object cell_json(const Experiment& experiment, const ExperimentResult& res
   }
   const OrderPlace order = order_place(cell.spec);
   return {{"settings", std::move(settings)},
+          {"in_force", settings_json(cell.settings)},
           {"order", json::object{{"place", order.front ? "front" : "engines"},
                                  {"displaces_running", order.displaces}}},
           {"maximum_rate", number(found.maximum_rate)},
@@ -121,6 +130,7 @@ std::string to_json(const Experiment& experiment, const ExperimentResult& result
       {"name", experiment.name},
       {"seeds", json::value_from(experiment.seeds)},
       {"warm_up", experiment.warm_up},
+      {"in_force", settings_json(experiment.settings)},
       {"dimensions", std::move(dimensions)},
       {"compare", experiment.compared
                       ? json::value(experiment.dimensions[*experiment.compared].name)

@@ -34,8 +34,9 @@ using std::chrono::seconds;
 constexpr Duration kYear = hours(24 * 365);
 constexpr Duration kHour = hours(1);
 
-Field of_preset(Field field) {
-  field.default_text = "the preset's";
+/// Of an engine that the preset or the profile describes.
+Field of_preset(Field field, const Settings& s) {
+  if (!s.read) field.default_text = "the preset's";
   return field;
 }
 
@@ -45,6 +46,7 @@ Field preset_field(Settings& s) {
   Field field = choice_field("preset", s.preset, names,
                              "The engine that the keys under `engine` change; `tailrace presets` "
                              "lists them.");
+  if (s.read && !s.profile.empty()) field.default_text.clear();  // it is the profile's engine
   field.assign = [&s, choose = std::move(field.assign)](std::string_view text) -> Result<void> {
     if (auto set = choose(text); !set) return set;
     s.spec.fleet.engine = engine::find_preset(s.preset)->config;
@@ -72,10 +74,11 @@ Field profile_field(Settings& s) {
   return field;
 }
 
-void visit_engine(SchemaVisitor& v, engine::EngineConfig& e) {
+void visit_engine(SchemaVisitor& v, Settings& s) {
+  engine::EngineConfig& e = s.spec.fleet.engine;
   engine::IterationCost& cost = e.cost;
   const auto milli = [&](const char* name, double& into, double high, const char* help) {
-    v.field(of_preset(real_field(name, into, 0, high, help)));
+    v.field(of_preset(real_field(name, into, 0, high, help), s));
   };
   milli("alpha_ms", cost.alpha_ms, 1e5, "Milliseconds of any iteration.");
   milli("beta_ms", cost.beta_ms, 1e3, "For each token computed beyond the knee.");
@@ -85,10 +88,11 @@ void visit_engine(SchemaVisitor& v, engine::EngineConfig& e) {
   milli("cpu_ms", cost.cpu_ms, 1e5, "The processor's share of any iteration.");
   milli("cpu_per_request_ms", cost.cpu_per_request_ms, 1e3, "And for each sequence.");
   v.field(of_preset(flag_field("async_scheduling", cost.async_scheduling,
-                               "Whether the processor's share hides behind the GPU's.")));
+                               "Whether the processor's share hides behind the GPU's."),
+                    s));
   const auto whole = [&](const char* name, std::int64_t& into, std::int64_t low, std::int64_t high,
                          const char* help) {
-    v.field(of_preset(whole_field(name, into, low, high, help)));
+    v.field(of_preset(whole_field(name, into, low, high, help), s));
   };
   whole("max_num_seqs", e.max_num_seqs, 1, 1 << 20, "Sequences in a batch.");
   whole("max_batched_tokens", e.max_batched_tokens, 1, 1 << 24,
@@ -107,11 +111,14 @@ void visit_engine(SchemaVisitor& v, engine::EngineConfig& e) {
   whole("long_prefill_tokens", e.long_prefill_tokens, 0, 1 << 24,
         "Tokens of one prompt that an iteration computes; 0: no limit of its own.");
   v.field(of_preset(flag_field("chunked_prefill", e.chunked_prefill,
-                               "Whether prompts may be computed in pieces.")));
+                               "Whether prompts may be computed in pieces."),
+                    s));
   v.field(of_preset(flag_field("prefix_caching", e.prefix_caching,
-                               "Whether prompts that begin alike share what was computed.")));
+                               "Whether prompts that begin alike share what was computed."),
+                    s));
   v.field(of_preset(flag_field("reserve_full_sequence", e.reserve_full_sequence,
-                               "Whether a request is admitted only if its whole context fits.")));
+                               "Whether a request is admitted only if its whole context fits."),
+                    s));
   whole("watermark_blocks", e.watermark_blocks, 0, 1'000'000'000'000,
         "Blocks that stay free when one is admitted.");
 }
@@ -120,8 +127,7 @@ void visit_fleet(SchemaVisitor& v, Settings& s) {
   v.field(preset_field(s));
   v.field(profile_field(s));
   v.field(int_field("engines", s.spec.fleet.engines, 1, 4096, "How many of them."));
-  v.section("engine", "What differs from the preset.",
-            [&] { visit_engine(v, s.spec.fleet.engine); });
+  v.section("engine", "What differs from the preset.", [&] { visit_engine(v, s); });
 }
 
 /// "auto" for no value.
@@ -130,7 +136,7 @@ Field optional_whole_field(std::string name, std::optional<std::int64_t>& into, 
   std::int64_t now = low;
   Field field = whole_field(std::move(name), now, low, high, std::move(help));
   field.type += ", or auto";
-  field.default_text = "auto";
+  field.default_text = into ? std::to_string(*into) : "auto";
   field.assign = [&into, low, high](std::string_view text) -> Result<void> {
     if (text == "auto") {
       into.reset();

@@ -41,6 +41,8 @@ struct Settings {
   std::map<std::string, ClassSpec> classes;
   double turns = 0;
   RunSpec spec;
+  /// All is read: the schema shows what is in force, where it else shows what a file may leave out.
+  bool read = false;
 };
 
 /// The settings of an empty file.

@@ -59,7 +59,7 @@ Field maybe_real_field(std::string name, std::optional<double>& into, double low
                        std::string help) {
   double now = low;
   Field field = real_field(std::move(name), now, low, high, std::move(help));
-  field.default_text = "";
+  field.default_text = into ? fmt::format("{}", *into) : "";
   field.assign = [&into, low, high](std::string_view text) -> Result<void> {
     double value = 0;
     if (auto set = real_field("", value, low, high, "").assign(text); !set) return set;
@@ -76,7 +76,10 @@ Field maximum_rate_field(MaximumRate& into) {
   field.help =
       "Requests per second that the fleet can serve, what `load` is a share of. measure: by a run "
       "of its own, in arrival order with the queue never empty.";
-  field.default_text = "measure";
+  using Kind = MaximumRate::Kind;
+  field.default_text = into.kind == Kind::kMeasure ? "measure"
+                       : into.kind == Kind::kOff   ? "off"
+                                                   : fmt::format("{}", into.per_second);
   field.assign = [&into](std::string_view text) -> Result<void> {
     if (text == "measure" || text == "off") {
       into = {text == "off" ? MaximumRate::Kind::kOff : MaximumRate::Kind::kMeasure, 0};
@@ -229,10 +232,10 @@ class AsTheWorkload final : public SchemaVisitor {
   SchemaVisitor& visitor_;
 };
 
-/// `lengths` and `prompts` are the workload's: a class changes what it names.
-void visit_class(SchemaVisitor& v, ClassSpec& c, const WorkloadSpec& workload) {
+/// `lengths` and `prompts` are the workload's: a class changes what it names. `read`: it has.
+void visit_class(SchemaVisitor& v, ClassSpec& c, const WorkloadSpec& workload, bool read) {
   Field tenant = text_field("tenant", c.tenant, "Whose requests these are.");
-  tenant.default_text = "the class's name";
+  if (!read) tenant.default_text = "the class's name";
   v.field(std::move(tenant));
   v.field(real_field("share", c.share, 1e-9, 1e9,
                      "Part of the requests, or conversations, over the sum of all shares."));
@@ -240,9 +243,12 @@ void visit_class(SchemaVisitor& v, ClassSpec& c, const WorkloadSpec& workload) {
   v.field(real_field("weight", c.weight, 1e-9, 1e9, "wspt: what a request is worth."));
   v.field(optional_seconds_field("deadline", c.deadline_s, Duration{0}, kYear,
                                  "edf: from a request's arrival."));
-  c.lengths = workload.lengths;
-  c.prompts = workload.prompts;
-  AsTheWorkload as_the_workload(v);
+  if (!read) {
+    c.lengths = workload.lengths;
+    c.prompts = workload.prompts;
+  }
+  AsTheWorkload by_default(v);
+  SchemaVisitor& as_the_workload = read ? v : by_default;
   v.section("lengths", "How long the answers of this class are.",
             [&] { visit_lengths(as_the_workload, *c.lengths); });
   v.section("prompts", "And its prompts.", [&] { visit_prompts(as_the_workload, *c.prompts); });
@@ -273,8 +279,13 @@ void visit_workload(SchemaVisitor& v, Settings& s) {
         [&](const std::string& name) {
           ClassSpec& c = s.classes[name];
           c.tenant = name;
-          visit_class(v, c, workload);
+          visit_class(v, c, workload, false);
         });
+  if (s.read) {
+    for (auto& [name, c] : s.classes) {
+      v.section("classes." + name, "", [&, &one = c] { visit_class(v, one, workload, true); });
+    }
+  }
   v.section("sessions", "Conversations, whose turns begin with all that was said.",
             [&] { visit_sessions(v, s.sessions, s.turns); });
   v.section("trace", "Recorded requests instead of generated ones.",

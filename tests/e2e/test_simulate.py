@@ -65,6 +65,51 @@ def test_json_is_one_document_and_nothing_else(experiment):
     assert result["cells"][3]["against_baseline"]["ratios"]["per_token_s.mean"]["mean"] < 1
 
 
+def test_the_settings_in_force_are_told_and_lead_to_the_same_run(experiment, tmp_path):
+    """Those of the file, of flags, and those that nobody gave: they alone make the experiment again."""
+    options = ["--set", "fleet.engine.alpha_ms=7", "--json"]
+    result = json.loads(simulate(experiment, *options).stdout)
+    shared = result["in_force"]
+    assert shared["fleet.engine.max_num_seqs"] == "8" and shared["fleet.engine.alpha_ms"] == "7"
+    assert shared["fleet.engine.beta_ms"] == "0.0205", "the preset's"
+    assert shared["predictor.kind"] == "noisy-law" and shared["predictor.delay"] == "0"
+    assert shared["slo.ttft"] == "2s" and shared["slo.itl"] == "off" and shared["workload.rate"] is None
+    assert "policy.name" not in shared and "workload.load" not in shared
+    for cell in result["cells"]:
+        assert cell["in_force"] == {key: cell["settings"][key] for key in ("policy.name", "workload.load")}
+    again = tmp_path / "again.yaml"
+    lines = [f"{key}: {json.dumps(value)}" for key, value in shared.items()
+             if value is not None and key not in ("seeds", "compare", "baseline")]
+    again.write_text("\n".join(lines) + "\nseeds: 2\ngrid: {policy.name: [fcfs, tie], workload.load: [0.7, 1.3]}\n")
+    done = simulate(again, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == result
+
+
+def test_what_an_arm_changes_is_told(tmp_path):
+    path = tmp_path / "arms.yaml"
+    path.write_text("workload: {rate: 5, requests: 50, classes: {chat: {share: 2, lengths: {cap: 99}}}}\n"
+                    "arms: {one: {}, two: {policy.name: tie, fleet.engines: 2, fleet.preset: a100-8b}}\n")
+    page = tmp_path / "page.html"
+    result = json.loads(simulate(path, "--json", "--html", page).stdout)
+    one, two = (cell["in_force"] for cell in result["cells"])
+    assert (one["policy.name"], two["policy.name"]) == ("fcfs", "tie")
+    assert (one["fleet.engine.alpha_ms"], two["fleet.engine.alpha_ms"]) == ("6", "10")
+    shared = result["in_force"]
+    assert shared["workload.classes.chat.share"] == "2" and shared["workload.classes.chat.lengths.cap"] == "99"
+    assert shared["workload.classes.chat.lengths.nu"] == shared["workload.lengths.nu"]
+    text = page.read_text()
+    assert "Settings in force" in text and "workload.classes.chat.lengths.cap" in text and "a100-8b" in text
+
+
+def test_settings_in_reports_are_bounded(tmp_path):
+    path = tmp_path / "many.yaml"
+    classes = "\n".join(f"    class-{i}: {{share: 1}}" for i in range(300))
+    path.write_text(f"name: {'n' * 60}\nworkload:\n  rate: 5\n  requests: 20\n  classes:\n{classes}\n")
+    result = json.loads(simulate(path, "--json").stdout)
+    assert len(result["in_force"]) == 500
+
+
 def test_same_bytes_on_one_thread_and_two(experiment, tmp_path):
     outputs = []
     for jobs in (1, 2):

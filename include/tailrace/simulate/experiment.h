@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tailrace/core/result.h"
@@ -22,6 +23,9 @@ namespace tailrace::simulate {
 inline constexpr std::size_t kExperimentBytesMax = std::size_t{1} << 20;
 inline constexpr std::size_t kCellsMax = 2'000;
 inline constexpr std::size_t kRunsMax = 20'000;
+/// Of a cell, in reports; and bytes of a value's text. Only classes of traffic can make them more.
+inline constexpr std::size_t kSettingsShownMax = 500;
+inline constexpr std::size_t kSettingBytesMax = 256;
 
 /// What counts as served well; goodput is the share of offered requests that meet all that is set.
 struct Slo {
@@ -44,6 +48,9 @@ struct MaximumRate {
   double per_second = 0;  ///< kGiven
 };
 
+/// A dotted key and the value that was in force, as a file says it; "" where it has none.
+using ShownSetting = std::pair<std::string, std::string>;
+
 /// One point of the grid; it runs once per seed.
 struct Cell {
   std::vector<std::size_t> labels;  ///< an index into each dimension's labels
@@ -54,6 +61,7 @@ struct Cell {
   std::string workload_key;
   /// ... and have the same maximum rate.
   std::string capacity_key;
+  std::vector<ShownSetting> settings;  ///< those that other cells do not share
 };
 
 struct Experiment {
@@ -65,8 +73,9 @@ struct Experiment {
   Slo slo;
   /// Cells that differ in this dimension alone are compared with the one that has the baseline.
   std::optional<std::size_t> compared;
-  std::size_t baseline = 0;         ///< a label of `compared`
-  std::vector<std::string> inputs;  ///< paths of the files that it is made from, as far as named
+  std::size_t baseline = 0;            ///< a label of `compared`
+  std::vector<ShownSetting> settings;  ///< of all cells alike, those that no file gives included
+  std::vector<std::string> inputs;     ///< paths of the files that it is made from, as far as named
 
   /// "policy.name tie, workload.load 1.5"; without dimensions the experiment's name.
   std::string label(const Cell& cell) const;
