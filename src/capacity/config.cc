@@ -71,6 +71,11 @@ struct Draft {
   std::optional<std::string> wrong;
 };
 
+bool has_value(const core::YamlNode& node) {
+  using Kind = core::YamlNode::Kind;
+  return node.kind == Kind::kScalar ? !node.text.empty() : node.kind != Kind::kNull;
+}
+
 /// Takes out what only `default` may say.
 void refuse_fleet_keys(core::YamlNode& entry, const std::string& name, core::Problems& problems) {
   std::erase_if(entry.members, [&](const auto& member) {
@@ -111,7 +116,11 @@ Draft read_entry(const Source& source, FleetSettings* fleet, const ModelSettings
                        .ttft_ms = {},
                        .itl_ms = {},
                        .gpus = {},
-                       .quotas = {}};
+                       .quotas = {},
+                       .given = {}};
+  for (const auto& [key, value] : tree.members) {
+    if (has_value(value)) fields.given.insert(key);
+  }
   reader.read(tree, source.name, [&] { visit_settings(reader, fields); });
   check_settings(fields, source.name, problems);
   if (!problems.none()) draft.wrong = problems.error().message;
@@ -154,7 +163,8 @@ std::string config_reference() {
                        .ttft_ms = {},
                        .itl_ms = {},
                        .gpus = {},
-                       .quotas = {}};
+                       .quotas = {},
+                       .given = {}};
   core::SettingsReference writer(true);
   visit_settings(writer, fields);
   return writer.text();

@@ -319,7 +319,7 @@ namespace {
 void check_fleet(SettingsDraft& draft, const std::string& path, core::Problems& problems) {
   FleetSettings& fleet = *draft.fleet;
   if (!draft.gpus.empty()) fleet.total = GpuLimits{draft.gpus, draft.quotas};
-  if (draft.gpus.empty() && !draft.quotas.empty()) {
+  if (draft.gpus.empty() && !draft.quotas.empty() && !draft.given.contains("totalGpus")) {
     problems.add(
         path + ".quotas",
         "needs totalGpus; give how many GPUs of each kind there are (KIND=-1: any number)");
@@ -343,7 +343,9 @@ void check_settings(SettingsDraft& draft, const std::string& path, core::Problem
   // Of this entry alone: half a pair is a mistake even where `default` has the other half.
   const bool ttft = draft.ttft_ms.value_or(0) > 0;
   const bool itl = draft.itl_ms.value_or(0) > 0;
-  if (ttft != itl) {
+  const bool unread = (!draft.ttft_ms && draft.given.contains("targetTTFT")) ||
+                      (!draft.itl_ms && draft.given.contains("targetITL"));
+  if (ttft != itl && !unread) {
     problems.add(
         path + (ttft ? ".targetTTFT" : ".targetITL"),
         fmt::format("is {} ms, but {} is {}; set both above 0, or leave both out to infer "
@@ -354,11 +356,11 @@ void check_settings(SettingsDraft& draft, const std::string& path, core::Problem
     s.targets.ttft_ms = draft.ttft_ms.value_or(0);
     s.targets.itl_ms = draft.itl_ms.value_or(0);
   }
-  if (draft.model.empty() != draft.ns.empty()) {
+  const char* missing = draft.model.empty() ? "model_id" : "namespace";
+  if (draft.model.empty() != draft.ns.empty() && !draft.given.contains(missing)) {
     problems.add(path + (draft.model.empty() ? ".namespace" : ".model_id"),
                  fmt::format("is {}, but {} is missing; a model is named by both",
-                             core::quoted(draft.model.empty() ? draft.ns : draft.model),
-                             draft.model.empty() ? "model_id" : "namespace"));
+                             core::quoted(draft.model.empty() ? draft.ns : draft.model), missing));
   }
   if (s.targets.statistic != Statistic::kMean && s.latency_model != queueing::Mode::kCorrected) {
     problems.add(path + ".percentile",

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -23,6 +25,8 @@ struct SettingsDraft {
   std::optional<double> ttft_ms, itl_ms;
   std::map<std::string, std::int64_t> gpus;
   std::map<std::string, std::map<std::string, std::int64_t>> quotas;
+  /// Keys with a value. Where nothing came of one, the reader has said why.
+  std::set<std::string, std::less<>> given;
 };
 
 /// Whether a key belongs to `default` alone.

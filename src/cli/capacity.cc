@@ -131,6 +131,10 @@ Result<capacity::Config> read_config(const Flags& flags) {
   if (!text) return fail(text.error());
   auto config = capacity::Config::parse(*text, core::printable(*flags.config));
   if (!config) return fail(config.error().with_context("--config"));
+  // Every entry builds on it: nothing would be decided.
+  for (const auto& problem : config->problems()) {
+    if (problem.entry == "default") return bad(problem.message);
+  }
   const auto above = *given->settings_of({});
   config->change_all([&](capacity::ModelSettings& s) {
     if (flags.ttft || flags.itl) {
@@ -351,7 +355,10 @@ int run(const Flags& flags) {
     return 0;
   }
   const auto failed = [](const Error& error) {
-    fmt::print(stderr, "tailrace capacity: {}\n", error.message);
+    // An entry with several problems has one a line.
+    for (const auto line : core::split(error.message, '\n')) {
+      fmt::print(stderr, "tailrace capacity: {}\n", core::printable(line));
+    }
     const bool ours = error.code == ErrorCode::kInternal || error.code == ErrorCode::kUnavailable;
     return ours ? kExitFailed : kExitUsage;
   };

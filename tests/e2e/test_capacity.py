@@ -62,6 +62,27 @@ def test_a_wrong_entry_holds_its_own_model_and_is_named(tmp_path):
     assert document["config_problems"][0]["entry"] == "bad"
 
 
+@pytest.mark.parametrize("entry, words", [
+    ("{targetTTFT: -5, targetITL: 20}", ['default.targetTTFT: "-5" is not a number of milliseconds']),
+    ("{targetTTFT: 500, targetITL: nan}", ['default.targetITL: "nan" is not a number of milliseconds']),
+    ("{targetTTFT: 500}", ["default.targetTTFT: is 500 ms, but targetITL is missing"]),
+    ("{targetTTFT: 500, targetITL: 0}", ["but targetITL is 0; set both"]),
+    ("{targetTTFT: 1e308, targetITL: 20}", ['default.targetTTFT: "1e308"']),
+    ("{sloMultiplier: 1}", ['default.sloMultiplier: "1" is not a number above 1']),
+    ("{totalGpus: [H100=-5], quotas: {prod: {gpus: [H100=1]}}}", ["default.totalGpus[0]", "KIND=NUMBER"]),
+    ("{percentile: 99, latencyModel: chain}", ["default.percentile: needs latencyModel corrected"]),
+    ("7", ["default: must be a mapping"]),
+])
+def test_a_wrong_default_is_bad_input(tmp_path, entry, words):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"default: {entry}\n")
+    done = capacity(METRICS, "--config", config, "--json")
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
 def test_each_problem_of_an_entry_has_a_line_of_its_own(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text("default: {}\nbad: {model_id: coder-8b, namespace: prod, sloMultiplier: 1, colour: red}\n")
@@ -69,6 +90,22 @@ def test_each_problem_of_an_entry_has_a_line_of_its_own(tmp_path):
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 2 and all(line.startswith("tailrace capacity: ") for line in lines), lines
     assert "\\x0a" not in done.stderr
+
+
+def test_every_sizing_says_whether_its_rate_is_to_be_trusted():
+    seen = set()
+    for args in ([], ["--ttft", "250", "--itl", "60"], ["--percentile", "99", "--ttft", "400", "--itl", "200"]):
+        document = json.loads(capacity(METRICS, "--config", CONFIG, *args, "--json").stdout)
+        for model in document["models"]:
+            for one in model["variants"]:
+                sizing = one["sizing"]
+                if sizing is None or one["evidence"] != "sized":
+                    continue
+                doubtful = sizing["rate_out_of_range"]
+                assert doubtful in (None, "near-saturation", "prefill-dominated", "memory-bound")
+                assert (doubtful is not None) == ("simulate to be sure" in sizing["reason"]), sizing
+                seen.add(doubtful)
+    assert None in seen and len(seen) > 1, seen
 
 
 def test_the_interval_is_about_the_targets_that_decide():
