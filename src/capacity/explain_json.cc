@@ -79,7 +79,8 @@ json::value sizing_json(const std::optional<queueing::Sizing>& sizing) {
                       {"itl_ms", number(achieved.itl_ms)},
                       {"e2e_ms", number(achieved.e2e_ms)},
                       {"concurrency", number(achieved.concurrency)},
-                      {"out_of_range", text(to_string(achieved.out_of_range))},
+                      {"out_of_range", text_or_null(to_string(achieved.out_of_range))},
+                      {"rate_out_of_range", text_or_null(to_string(sizing->out_of_range))},
                       {"from_oracle", achieved.from_oracle},
                       {"reason", text_or_null(sizing->reason)}};
 }

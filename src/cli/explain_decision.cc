@@ -95,6 +95,8 @@ std::string why(const json::object& variant) {
     out += fmt::format("    A replica takes {} requests/s, bound by {}.\n",
                        text(at(variant, "per_replica_per_s")),
                        text(at(object_of(at(variant, "sizing")), "binding")));
+    out += sentence("That is out of the formula's range: ",
+                    at(object_of(at(variant, "sizing")), "rate_out_of_range"));
   }
   out += sentence("No capacity is known: ", at(variant, "failure"));
   out += parameters_text(variant);

@@ -39,8 +39,12 @@ Result<Answer> answer(const Flags& flags) {
   const auto detail = service->model.mode == queueing::Mode::kCorrected
                           ? queueing::Detail::kPercentiles
                           : queueing::Detail::kMeans;
-  const auto latency = queueing::latency(service->model, service->workload, detail);
+  auto latency = queueing::latency(service->model, service->workload, detail);
   if (!latency) return fail(latency.error());
+  if (!queueing::has_further_token(service->model, service->workload)) {
+    latency->itl_ms = std::nullopt;
+    latency->itl_percentiles_ms = std::nullopt;
+  }
   return Answer{std::move(*service), *latency};
 }
 

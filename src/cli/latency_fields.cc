@@ -24,7 +24,9 @@ void print_time(std::string_view name, const std::optional<double>& mean,
                 const std::optional<Percentiles>& p, std::string_view what) {
   if (!mean) return;
   fmt::print("{:<12}{:>12.3f}  {}", name, *mean, what);
-  if (p) fmt::print("; half within {:.1f}, 90 % {:.1f}, 99 % {:.1f}", p->p50, p->p90, p->p99);
+  if (p)
+    fmt::print("; half within {:.1f}, 90 % {:.1f}, 95 % {:.1f}, 99 % {:.1f}", p->p50, p->p90,
+               p->p95, p->p99);
   fmt::print("\n");
 }
 
@@ -54,11 +56,7 @@ void add_latency_fields(JsonObject& document, const queueing::Latency& at, queue
       .add("throughput", at.throughput_per_s)
       .add("max_rate", at.max_rate_per_s)
       .add_text("binding", to_string(at.binding));
-  if (at.out_of_range == OutOfRange::kNone) {
-    document.add_null("out_of_range");
-  } else {
-    document.add_text("out_of_range", to_string(at.out_of_range));
-  }
+  add_doubt(document, "out_of_range", at.out_of_range);
   document.add_text("source", at.from_oracle ? "simulation" : "formula");
   if (mode != queueing::Mode::kCorrected) return;
   add_percentiles(document, "ttft", at.ttft_percentiles_ms);
@@ -66,9 +64,20 @@ void add_latency_fields(JsonObject& document, const queueing::Latency& at, queue
   add_percentiles(document, "e2e", at.e2e_percentiles_ms);
 }
 
+void add_doubt(JsonObject& document, std::string_view name, OutOfRange why) {
+  if (why == OutOfRange::kNone) {
+    document.add_null(name);
+  } else {
+    document.add_text(name, to_string(why));
+  }
+}
+
 void print_latency_rows(const queueing::Latency& at, queueing::Mode mode) {
   print_time("ttft", at.ttft_ms, at.ttft_percentiles_ms, "ms to the first token, mean");
   print_time("itl", at.itl_ms, at.itl_percentiles_ms, "ms for each further token, mean");
+  if (at.stable && !at.itl_ms) {
+    fmt::print("{:<12}{:>12}  answers of one token have no further one\n", "itl", "none");
+  }
   print_time("e2e", at.e2e_ms, at.e2e_percentiles_ms, "ms for the whole answer, mean");
   print_time("iteration", at.iteration_ms, {}, "ms, mean");
   print_time("concurrency", at.concurrency, {}, "requests in the batch, mean");
@@ -84,14 +93,15 @@ std::string doubt(const queueing::Latency& at) {
     case OutOfRange::kNone:
       return "";
     case OutOfRange::kNearSaturation:
-      return fmt::format("above 0.9 of the largest rate the formula is not to be trusted; {}",
-                         remedy);
+      return fmt::format(
+          "above 0.9 of the largest rate the formula's times are not to be trusted; {}", remedy);
     case OutOfRange::kPrefillDominated:
       return fmt::format(
-          "prompts take most of the time, where the formula is not to be trusted; {}", remedy);
+          "prompts take most of the time, where the formula's times are not to be trusted; {}",
+          remedy);
     case OutOfRange::kMemoryBound:
-      return fmt::format("memory for context binds, where the formula is not to be trusted; {}",
-                         remedy);
+      return fmt::format(
+          "memory for context binds, where the formula's times are not to be trusted; {}", remedy);
   }
   return "";
 }

@@ -17,7 +17,10 @@ std::string rate_figure(double per_s);
 /// The same for people, a line each.
 void print_latency_rows(const queueing::Latency& at, queueing::Mode mode);
 
-/// Why the answer should be checked, or nothing.
+/// Why the times should be checked, or nothing.
 std::string doubt(const queueing::Latency& at);
+
+/// The field `name`: why not to trust something, or null.
+void add_doubt(JsonObject& document, std::string_view name, queueing::OutOfRange why);
 
 }  // namespace tailrace::cli

@@ -4,8 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <tuple>
 
+#include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
+#include "tailrace/engine/profile.h"
 #include "tailrace/simulate/latency_oracle.h"
 
 namespace tailrace::cli {
@@ -103,8 +106,45 @@ Result<Shape> read_shape(const ServiceFlags& flags) {
   return shape;
 }
 
-Result<queueing::ServiceModel> read_model(const ServiceFlags& flags) {
+/// The replica that --preset describes; flags beside it change it.
+Result<engine::EngineConfig> read_preset(const ServiceFlags& flags, queueing::ServiceModel& model) {
+  auto profile = engine::find_profile(*flags.preset);
+  if (!profile) return fail(profile.error().with_context("preset"));
+  const engine::EngineConfig& engine = profile->config;
+  model.iteration = {.alpha_ms = engine.cost.alpha_ms,
+                     .beta_ms = engine.cost.beta_ms,
+                     .gamma_ms = engine.cost.gamma_ms,
+                     .knee_tokens = engine.cost.knee_tokens,
+                     .per_request_ms = engine.cost.per_request_ms};
+  model.limits.max_num_seqs = engine.max_num_seqs;
+  model.limits.max_batched_tokens = engine.max_batched_tokens;
+  model.limits.kv_tokens = engine.usable_blocks() * engine.block_tokens;
+  return engine;
+}
+
+/// What there is no preset for, the caller has to say.
+Result<void> check_times_given(const ServiceFlags& flags) {
+  if (flags.preset) return {};
+  for (const auto& [name, given, what] :
+       {std::tuple{"alpha", &flags.alpha, "milliseconds an iteration, such as 10.6"},
+        {"beta", &flags.beta, "milliseconds a token computed, such as 0.042"},
+        {"gamma", &flags.gamma, "milliseconds a token of context, such as 5.8e-5"}}) {
+    if (*given) continue;
+    return bad(fmt::format("{}: missing; give {}, or --preset NAME (tailrace presets lists them)",
+                           name, what));
+  }
+  return {};
+}
+
+Result<queueing::ServiceModel> read_model(const ServiceFlags& flags,
+                                          std::optional<engine::EngineConfig>& preset) {
   queueing::ServiceModel model;
+  if (const auto ok = check_times_given(flags); !ok) return fail(ok.error());
+  if (flags.preset) {
+    auto engine = read_preset(flags, model);
+    if (!engine) return fail(engine.error());
+    preset = *engine;
+  }
   const auto mode = queueing::parse_mode(flags.model);
   if (!mode) return bad("model: " + mode.error().message);
   model.mode = *mode;
@@ -158,6 +198,29 @@ std::vector<std::string_view> unused(const ServiceFlags& flags, Mode mode) {
   return names;
 }
 
+/// What an answer about a preset rests on or leaves out.
+std::vector<std::string> preset_notes(const ServiceFlags& flags, const engine::EngineConfig& preset,
+                                      const Service& service) {
+  std::vector<std::string> notes{
+      fmt::format("times and limits that no flag gives are those of {}, not measured at your place "
+                  "(tailrace presets says where they come from)",
+                  core::printable(*flags.preset))};
+  if (preset.cost.cpu_ms > 0 || preset.cost.cpu_per_request_ms > 0) {
+    notes.emplace_back("its time on the CPU is left out");
+  }
+  const queueing::ServiceModel& model = service.model;
+  if (model.mode != Mode::kCorrected) {
+    notes.push_back(fmt::format("the {} model makes no use of its knee, token budget and memory",
+                                to_string(model.mode)));
+  }
+  const double tokens = service.workload.input_mean + service.workload.output_mean;
+  if (tokens > static_cast<double>(preset.max_model_len)) {
+    notes.push_back(fmt::format("it takes requests of {} tokens at most, and these have {:.6g}",
+                                preset.max_model_len, tokens));
+  }
+  return notes;
+}
+
 std::vector<std::string> assumptions(const ServiceFlags& flags, Mode mode, const Shape& shape) {
   std::vector<std::string> notes;
   if (mode != Mode::kCorrected) {
@@ -188,7 +251,8 @@ Result<double> read_real(std::string_view flag, const std::string& text, std::st
 }
 
 Result<Service> read_service(const ServiceFlags& flags) {
-  auto model = read_model(flags);
+  std::optional<engine::EngineConfig> preset;
+  auto model = read_model(flags, preset);
   if (!model) return fail(model.error());
   const auto input = read_real("input", flags.input, "the mean prompt length, such as 1024");
   if (!input) return fail(input.error());
@@ -211,15 +275,23 @@ Result<Service> read_service(const ServiceFlags& flags) {
   if (const auto ok = queueing::check(service.workload); !ok) return fail(ok.error());
   service.assumptions = assumptions(flags, model->mode, *shape);
   service.model = std::move(*model);
+  if (preset) {
+    for (std::string& note : preset_notes(flags, *preset, service)) {
+      service.assumptions.push_back(std::move(note));
+    }
+  }
   if (flags.simulate) service.model.oracle = simulate::make_latency_oracle();
   return service;
 }
 
 void add_service_flags(CLI::App& command, ServiceFlags& flags) {
-  command.add_option("--alpha", flags.alpha, "Milliseconds that every iteration takes")->required();
-  command.add_option("--beta", flags.beta, "Milliseconds for each token computed")->required();
-  command.add_option("--gamma", flags.gamma, "Milliseconds for each token of context touched")
-      ->required();
+  command.add_option(
+      "--preset", flags.preset,
+      "An engine's times and limits, by name (tailrace presets lists them) or from a "
+      "profile's .yaml; flags beside it win");
+  command.add_option("--alpha", flags.alpha, "Milliseconds that every iteration takes");
+  command.add_option("--beta", flags.beta, "Milliseconds for each token computed");
+  command.add_option("--gamma", flags.gamma, "Milliseconds for each token of context touched");
   command.add_option("--input", flags.input, "Mean prompt length, tokens")->required();
   command.add_option("--output", flags.output, "Mean answer length, tokens ≥ 1")->required();
   command.add_option("--model", flags.model, "closed-form, chain or corrected")

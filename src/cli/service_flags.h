@@ -17,7 +17,8 @@ namespace tailrace::cli {
 /// The flags as given. Numbers stay text until we read them, so that our errors name flag, value
 /// and remedy.
 struct ServiceFlags {
-  std::string alpha, beta, gamma, input, output;
+  std::string input, output;
+  std::optional<std::string> preset, alpha, beta, gamma;
   std::string model = "corrected";
   std::optional<std::string> max_batch, max_queue, max_batched_tokens, kv_tokens, knee_tokens;
   std::optional<std::string> per_request, prefix_hit, input_cv, output_cv, iterations;

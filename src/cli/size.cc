@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "cli/commands.h"
@@ -21,11 +23,12 @@ using queueing::Statistic;
 
 constexpr const char* kAbout =
     "How many requests per second does one replica serve within these latency targets, and how "
-    "many "
-    "replicas does an arrival rate take? Prints the document and exits with 3 where not even an "
-    "idle replica keeps the targets.\n\n"
+    "many replicas does an arrival rate take? Prints the document and exits with 3 where not even "
+    "an idle replica keeps the targets.\n\n"
     "Example (Qwen2.5-14B on an H100): tailrace size --alpha 10.6 --beta 0.042 --gamma 5.8e-5 "
-    "--input 1024 --output 256 --output-cv 1 --ttft 500 --itl 50 --arrival 40";
+    "--input 1024 --output 256 --output-cv 1 --ttft 500 --itl 50 --arrival 40\n\n"
+    "P90 of TTFT, mean ITL and P99 of the whole answer at once: tailrace size --preset h100-8b "
+    "--input 1024 --output 256 --output-cv 1 --ttft 500@p90 --itl 40 --e2e 10000@p99";
 
 constexpr double kMultiplierMax = 1e6;
 
@@ -56,12 +59,45 @@ tl::unexpected<Error> bad(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
-Result<Statistic> read_percentile(const std::string& text) {
+/// "mean", "90" or "p90".
+std::optional<Statistic> statistic_named(std::string_view text) {
+  const bool prefixed = text.size() == 3 && (text[0] == 'p' || text[0] == 'P');
   for (const auto& [name, statistic] : kStatistics) {
-    if (name == text) return statistic;
+    if (text == name || (prefixed && text.substr(1) == name)) return statistic;
   }
+  return std::nullopt;
+}
+
+std::string_view name_of(Statistic statistic) {
+  for (const auto& [name, one] : kStatistics) {
+    if (one == statistic) return name;
+  }
+  return "";
+}
+
+Result<Statistic> read_percentile(const std::string& text) {
+  if (const auto statistic = statistic_named(text)) return *statistic;
   return bad(
       fmt::format("percentile: {} is unknown; give mean, 50, 90, 95 or 99", core::quoted(text)));
+}
+
+/// "500" or "500@p90".
+Result<void> read_target(std::string_view flag, const std::string& text, double& ms,
+                         std::optional<Statistic>& statistic) {
+  const std::size_t at = text.find('@');
+  const auto value = core::parse_double(std::string_view(text).substr(0, at));
+  if (!value || !std::isfinite(*value)) {
+    return bad(fmt::format(
+        "{}: {} is not a number; give milliseconds, such as 500 or 500@p90, or 0 for no target",
+        flag, core::quoted(text)));
+  }
+  ms = *value;
+  if (at == std::string::npos) return {};
+  statistic = statistic_named(std::string_view(text).substr(at + 1));
+  if (statistic) return {};
+  return bad(
+      fmt::format("{}: {} binds nothing that is known; give mean, p50, p90, p95 or p99 after the @",
+                  flag, core::quoted(text)));
 }
 
 /// The targets that follow from how much longer than an idle iteration one may take.
@@ -92,15 +128,12 @@ Result<queueing::Targets> read_targets(const Flags& flags) {
         "--slo-multiplier from which they follow");
   }
   queueing::Targets targets;
-  const std::pair<std::string_view, std::pair<const std::optional<std::string>*, double*>> all[] = {
-      {"ttft", {&flags.ttft, &targets.ttft_ms}},
-      {"itl", {&flags.itl, &targets.itl_ms}},
-      {"e2e", {&flags.e2e, &targets.e2e_ms}}};
-  for (const auto& [name, where] : all) {
-    if (!*where.first) continue;
-    const auto ms = read_real(name, **where.first, "milliseconds, such as 500, or 0 for no target");
-    if (!ms) return fail(ms.error());
-    *where.second = *ms;
+  for (const auto& [name, given, ms, statistic] :
+       {std::tuple{"ttft", &flags.ttft, &targets.ttft_ms, &targets.ttft_statistic},
+        {"itl", &flags.itl, &targets.itl_ms, &targets.itl_statistic},
+        {"e2e", &flags.e2e, &targets.e2e_ms, &targets.e2e_statistic}}) {
+    if (!*given) continue;
+    if (const auto ok = read_target(name, **given, *ms, *statistic); !ok) return fail(ok.error());
   }
   return targets;
 }
@@ -144,13 +177,32 @@ std::optional<double> set(double target_ms) {
   return target_ms > 0 ? std::optional(target_ms) : std::nullopt;
 }
 
+/// `percentile` is that of every target, and null where they differ.
 JsonObject slo_document(const Answer& a) {
+  using queueing::SizingLimit;
   JsonObject slo;
   slo.add("ttft_ms", set(a.targets.ttft_ms))
       .add("itl_ms", set(a.targets.itl_ms))
       .add("e2e_ms", set(a.targets.e2e_ms));
-  for (const auto& [name, statistic] : kStatistics) {
-    if (statistic == a.targets.statistic) slo.add_text("percentile", name);
+  std::optional<Statistic> common;
+  bool alike = true;
+  for (const auto& [name, limit, ms] :
+       {std::tuple{"ttft_percentile", SizingLimit::kTtft, a.targets.ttft_ms},
+        {"itl_percentile", SizingLimit::kItl, a.targets.itl_ms},
+        {"e2e_percentile", SizingLimit::kE2e, a.targets.e2e_ms}}) {
+    if (!(ms > 0)) {
+      slo.add_null(name);
+      continue;
+    }
+    const Statistic statistic = queueing::statistic_of(a.targets, limit);
+    slo.add_text(name, name_of(statistic));
+    alike = alike && common.value_or(statistic) == statistic;
+    common = statistic;
+  }
+  if (alike) {
+    slo.add_text("percentile", name_of(common.value_or(a.targets.statistic)));
+  } else {
+    slo.add_null("percentile");
   }
   slo.add_text("source", a.inferred ? "multiplier" : "explicit");
   return slo;
@@ -170,8 +222,9 @@ void print_json(const Answer& a) {
       .add("arrival", a.arrival)
       .add("replicas", a.replicas ? std::optional(static_cast<double>(*a.replicas)) : std::nullopt)
       .add_text("binding", to_string(s.limit))
-      .add("slo", slo_document(a))
-      .add("rate_per_target", alone)
+      .add("slo", slo_document(a));
+  add_doubt(document, "rate_out_of_range", s.out_of_range);
+  document.add("rate_per_target", alone)
       .add("max_rate", s.achieved.max_rate_per_s)
       .add("achieved", achieved)
       .add_text("reason", s.reason)
@@ -192,7 +245,9 @@ void print_table(const Answer& a) {
     fmt::print("not reachable: {}\n\non an idle replica\n", s.reason);
   }
   print_latency_rows(s.achieved, a.service.model.mode);
-  if (const std::string why = doubt(s.achieved); !why.empty()) fmt::print("note: {}\n", why);
+  if (const std::string why = doubt(s.achieved); !why.empty()) {
+    fmt::print("note: {}\n", why);
+  }
   for (const std::string& note : a.service.assumptions) fmt::print("assumed: {}\n", note);
 }
 
@@ -216,14 +271,16 @@ void add_size(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("size", kAbout);
   auto flags = std::make_shared<Flags>();
   add_service_flags(*command, flags->service);
-  command->add_option("--ttft", flags->ttft, "Target of the time to first token, ms; 0: none");
-  command->add_option("--itl", flags->itl, "Target of the time per further token, ms; 0: none");
-  command->add_option("--e2e", flags->e2e, "Target of the whole answer's time, ms; 0: none");
+  command->add_option(
+      "--ttft", flags->ttft,
+      "Target of the time to first token, ms; 500@p90: of nine in ten requests; 0: none");
+  command->add_option("--itl", flags->itl, "Target of the time per further token, ms, likewise");
+  command->add_option("--e2e", flags->e2e, "Target of the whole answer's time, ms, likewise");
   command->add_option("--slo-multiplier", flags->multiplier,
                       "Instead of targets: how many times alpha an iteration may take, > 1");
   command
       ->add_option("--percentile", flags->percentile,
-                   "What of its distribution a target binds: mean, 50, 90, 95 or 99")
+                   "What of its distribution a target without @ binds: mean, 50, 90, 95 or 99")
       ->capture_default_str();
   command->add_option("--arrival", flags->arrival,
                       "Requests per second in all: how many replicas do they take?");

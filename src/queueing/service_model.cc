@@ -178,6 +178,11 @@ Latency latency_unchecked(const ServiceModel& model, const Workload& workload, D
   return {};
 }
 
+bool has_further_token(const ServiceModel& model, const Workload& workload) {
+  return model.mode != Mode::kCorrected || model.iterations == Iterations::kOutputPlusOne ||
+         workload.output_mean > 1;
+}
+
 Result<Latency> latency(const ServiceModel& model, const Workload& workload, Detail detail) {
   if (const auto ok = model.check(); !ok) return fail(ok.error());
   if (const auto ok = check(workload); !ok) return fail(ok.error());

@@ -96,12 +96,18 @@ std::optional<double>& alone(Sizing& sizing, SizingLimit limit) {
 }
 
 std::string why_unreachable(const Target& target, double least_ms) {
+  const double percent = 100 * (least_ms / target.ms - 1);
   return fmt::format(
-      "the {}{} is {:.6g} ms on an idle replica already, {:.3g} % above its target of {:.6g} ms, "
-      "so "
-      "no number of replicas keeps it; it takes a target of at least {:.6g} ms, {}",
-      prefix(target.statistic), long_name(target.limit), least_ms, 100 * (least_ms / target.ms - 1),
-      target.ms, least_ms, remedy(target.limit));
+      "the {}{} is {:.6g} ms on an idle replica already, {} above its target of {:.6g} ms, so no "
+      "number of replicas keeps it; it takes a target of at least {:.6g} ms, {}",
+      prefix(target.statistic), long_name(target.limit), least_ms,
+      std::isfinite(percent) ? fmt::format("{:.3g} %", percent) : "far", target.ms, least_ms,
+      remedy(target.limit));
+}
+
+std::string guess(OutOfRange reason) {
+  return fmt::format("; the formula is out of its range there ({}), so simulate to be sure",
+                     to_string(reason));
 }
 
 std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets) {
@@ -123,8 +129,7 @@ std::string why_bound(const Sizing& sizing, const std::vector<Target>& targets) 
                      "the rate by less than {:.0f} %",
                      to_string(reason), 100 * kRateDoubt);
   }
-  return why + fmt::format("; the formula is out of its range there ({}), so simulate to be sure",
-                           to_string(reason));
+  return why + guess(reason);
 }
 
 /// Why not even an idle replica serves one request.
@@ -133,12 +138,6 @@ std::string why_none_fits(const ServiceLimits& limits, const Workload& w) {
       "no request ever ends: its {:.6g} prompt and {:.6g} answer tokens exceed the {} tokens of "
       "context that fit in memory (kv_tokens); it takes more memory or shorter requests",
       w.input_mean, w.output_mean, limits.kv_tokens);
-}
-
-/// Without one, there is no time between tokens.
-bool has_further_token(const ServiceModel& model, const Workload& w) {
-  return model.mode != Mode::kCorrected || model.iterations == Iterations::kOutputPlusOne ||
-         w.output_mean > 1;
 }
 
 /// At the largest rate itself a queue has no finite length, and a hair below it whatever the hair
@@ -270,7 +269,8 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
   if (const auto ok = check(idle); !ok) return fail(ok.error());
   auto wanted = read(targets, model.mode);
   if (!wanted) return fail(wanted.error());
-  const bool itl_holds = targets.itl_ms > 0 && !has_further_token(model, idle);
+  const bool has_itl = has_further_token(model, idle);
+  const bool itl_holds = targets.itl_ms > 0 && !has_itl;
   if (itl_holds) {
     std::erase_if(*wanted, [](const Target& t) { return t.limit == SizingLimit::kItl; });
   }
@@ -285,8 +285,10 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
   }
   Sizing out = by_formula(search, *wanted);
   if (itl_holds) out.itl_rate_per_s = search.high();
+  if (!has_itl) out.achieved.itl_ms = std::nullopt;
   if (!out.reachable) {
     out.out_of_range = out.achieved.out_of_range;
+    if (out.out_of_range != OutOfRange::kNone) out.reason += guess(out.out_of_range);
     return out;
   }
   out.out_of_range = range_of_rate(out, search, *wanted);
@@ -299,6 +301,7 @@ Result<Sizing> size(const ServiceModel& model, const Workload& workload, const T
       const OutOfRange why = out.achieved.out_of_range;
       out.achieved = (*probe)->latency;
       out.achieved.out_of_range = why;
+      if (!has_itl) out.achieved.itl_ms = std::nullopt;
     }
   }
   out.throughput_per_s = out.achieved.throughput_per_s.value_or(out.rate_per_s);

@@ -201,6 +201,102 @@ def test_the_table_says_how_many_and_why():
     assert "passes its target of 30 ms" in done.stdout
 
 
+def test_each_target_may_bind_a_percentile_of_its_own():
+    """A mix allows what its tightest target allows, which is asked about alone for comparison."""
+    mix = {"--ttft": "150@p90", "--itl": "20", "--e2e": "3000@p99"}
+    alone = {flag: document("size", *LLAMA, flag, value) for flag, value in mix.items()}
+    found = document("size", *LLAMA, *[word for pair in mix.items() for word in pair])
+    tightest = min(alone, key=lambda flag: alone[flag]["rate_per_replica"])
+    assert found["rate_per_replica"] == pytest.approx(alone[tightest]["rate_per_replica"], rel=0.01)
+    assert found["binding"] == tightest[2:]
+    assert len({one["rate_per_replica"] for one in alone.values()}) == 3
+    slo = found["slo"]
+    assert [slo[f"{name}_percentile"] for name in ("ttft", "itl", "e2e")] == ["90", "mean", "99"]
+    assert slo["percentile"] is None
+    achieved = found["achieved"]
+    assert achieved["ttft_p90_ms"] <= 150 and achieved["itl_ms"] <= 20 and achieved["e2e_p99_ms"] <= 3000
+
+
+def test_a_target_without_a_percentile_has_that_of_the_call():
+    both = document("size", *LLAMA, "--ttft", "150", "--itl", "20@mean", "--percentile", "90")
+    assert both == document("size", *LLAMA, "--ttft", "150@90", "--itl", "20@mean")
+    assert document("size", *LLAMA, "--ttft", "150", "--percentile", "p90")["slo"]["percentile"] == "90"
+    assert "P90 of the time to first token" in tailrace("size", *LLAMA, "--ttft", "10@p90").stdout
+
+
+def test_the_rate_says_when_the_formula_is_not_to_be_trusted():
+    inside = document("size", *LLAMA, "--itl", "15")
+    assert inside["rate_out_of_range"] is None and inside["achieved"]["out_of_range"] is None
+    # Near saturation latencies are not known, and a rate that they end is.
+    steep = document("size", *LLAMA, "--ttft", "400", "--itl", "100")
+    assert steep["achieved"]["out_of_range"] == "near-saturation" and steep["rate_out_of_range"] is None
+    assert "moves the rate by less than 4 %" in steep["reason"]
+    lost = document("size", *LLAMA, "--ttft", "400@p99")
+    assert lost["rate_out_of_range"] == "near-saturation" and "simulate to be sure" in lost["reason"]
+
+
+@pytest.mark.parametrize("command, more", [("latency", ["--rate", "1"]), ("size", ["--ttft", "200"]),
+                                           ("size", ["--ttft", "200@p90"]), ("size", ["--itl", "5"]), ("size", ["--ttft", "1"])])
+def test_answers_of_one_token_have_no_time_between_tokens(command, more):
+    one = with_flag(LLAMA, "output", "1")
+    code = 3 if more == ["--ttft", "1"] else 0
+    found = document(command, *one, *more, code=code)
+    found = found.get("achieved", found)
+    assert found["itl_ms"] is None and found["itl_p90_ms"] is None
+    text = tailrace(command, *one, *more).stdout
+    assert "itl                 none  answers of one token have no further one" in text, text
+    counted = document("latency", *one, "--iterations", "output+1", "--rate", "1")
+    assert counted["itl_ms"] > 0, "published: every token is one after the prefill"
+
+
+def preset_flags(name):
+    presets = json.loads(tailrace("presets", "--json").stdout)["presets"]
+    p = next(one for one in presets if one["name"] == name)
+    return ["--alpha", repr(p["alpha_ms"]), "--beta", repr(p["beta_ms"]), "--gamma", repr(p["gamma_ms"]),
+            "--knee-tokens", repr(p["knee_tokens"]), "--max-batch", str(p["max_num_seqs"]),
+            "--max-batched-tokens", str(p["max_batched_tokens"]), "--kv-tokens", str(p["kv_tokens"])]
+
+
+def without_notes(found):
+    return {name: value for name, value in found.items() if name != "assumptions"}
+
+
+@pytest.mark.parametrize("name", ["h100-8b", "a100-70b-tp4", "steady-25ms"])
+@pytest.mark.parametrize("command, more", [("latency", ["--rate", "0.5"]), ("size", ["--ttft", "2000@p90", "--itl", "100"])])
+def test_a_preset_stands_for_its_numbers(command, more, name):
+    asked = [*LLAMA[6:], "--output-cv", "1", *more]
+    found = document(command, "--preset", name, *asked)
+    assert without_notes(found) == without_notes(document(command, *preset_flags(name), *asked))
+    assert any(name in note and "tailrace presets" in note for note in found["assumptions"])
+
+
+def test_flags_beside_a_preset_win():
+    asked = [*LLAMA[6:], "--rate", "2"]
+    found = document("latency", "--preset", "h100-8b", "--alpha", "9", "--max-batch", "64", *asked)
+    flags = with_flag(with_flag(preset_flags("h100-8b"), "alpha", "9"), "max-batch", "64")
+    assert without_notes(found) == without_notes(document("latency", *flags, *asked))
+
+
+def test_a_profile_is_a_preset_too(tmp_path):
+    profile = tmp_path / "ours.yaml"
+    profile.write_text("preset: a100-8b\nalpha_ms: 12\nmax_num_seqs: 32\ncpu_ms: 1\n")
+    asked = [*LLAMA[6:], "--rate", "1"]
+    found = document("latency", "--preset", profile, *asked)
+    flags = with_flag(with_flag(preset_flags("a100-8b"), "alpha", "12"), "max-batch", "32")
+    assert without_notes(found) == without_notes(document("latency", *flags, *asked))
+    assert any("time on the CPU is left out" in note for note in found["assumptions"])
+
+
+def test_a_preset_that_cannot_hold_the_request_says_so():
+    found = document("latency", "--preset", "h100-8b", "--input", "140000", "--output", "10", "--rate", "0.01")
+    assert any("131072 tokens at most" in note for note in found["assumptions"])
+
+
+@pytest.mark.parametrize("command", ["latency", "size"])
+def test_help_says_where_presets_are_listed(command):
+    assert "tailrace presets lists them" in " ".join(tailrace(command, "--help").stdout.split())
+
+
 WRONG_SERVICE = [
     ("alpha", "-1"), ("alpha", "fast"), ("alpha", "nan"), ("alpha", "inf"), ("beta", "-0.1"), ("beta", ""),
     ("gamma", "1e300"), ("gamma", "nan"), ("input", "-1"), ("input", "2e9"), ("output", "0"), ("output", "many"),
@@ -230,7 +326,8 @@ def test_a_wrong_flag_is_one_clear_error(command, more, flag, value):
 
 
 @pytest.mark.parametrize("flag, value", [
-    ("ttft", "-1"), ("ttft", "soon"), ("itl", "nan"), ("e2e", "-3"), ("percentile", "75"), ("percentile", "p99"),
+    ("ttft", "-1"), ("ttft", "soon"), ("itl", "nan"), ("e2e", "-3"), ("percentile", "75"), ("percentile", "p98"),
+    ("ttft", "500@p75"), ("ttft", "500@"), ("ttft", "@p90"), ("itl", "soon@p90"), ("e2e", "nan@mean"),
     ("arrival", "-1"), ("arrival", "lots"), ("arrival", "1e300"), ("slo-multiplier", "1"), ("slo-multiplier", "nan"),
 ])
 def test_a_wrong_target_is_one_clear_error(flag, value):
@@ -248,7 +345,11 @@ def test_a_wrong_target_is_one_clear_error(flag, value):
     (["size", *LLAMA, "--slo-multiplier", "3", "--itl", "20"], ["--slo-multiplier", "--itl", "either"]),
     (["size", *LLAMA, "--model", "chain", "--itl", "20", "--percentile", "99"], ["--percentile", "corrected"]),
     (["size", *LLAMA, "--model", "chain", "--itl", "20", "--iterations", "output"], ["--iterations", "corrected"]),
+    (["size", *LLAMA, "--model", "chain", "--itl", "20@p99"], ["--itl", "corrected", "mean"]),
     (["size", *LLAMA, "--itl", "20", "--rate", "5"], ["--rate"]),
+    (["size", "--preset", "h200", *LLAMA[6:], "--itl", "20"], ["--preset", '"h200"', "h100-8b"]),
+    (["size", "--preset", "nowhere.yaml", *LLAMA[6:], "--itl", "20"], ["--preset", "nowhere.yaml"]),
+    (["latency", *LLAMA[6:], "--rate", "1"], ["--alpha: missing", "--preset NAME", "tailrace presets"]),
     (["latency", *LLAMA, "--rte", "5"], ["--rte", "--rate"]),
     (["latency", "--alpha=", *LLAMA[2:], "--rate", "1"], ["--alpha: no value; give one"]),
     (["latency", *LLAMA, "--rate"], ["--rate: no value; give one"]),

@@ -196,6 +196,11 @@ TEST(Sizing, ARateIsKnownWhereItsLatenciesAreNot) {
   EXPECT_EQ(p99.out_of_range, p99.achieved.out_of_range);
 }
 
+TEST(Sizing, SaysHowFarATargetIsMissedWhereNoNumberDoes) {
+  EXPECT_THAT(of(Mode::kCorrected, {.ttft_ms = 1e-308}).reason,
+              HasSubstr("already, far above its target of 1e-308 ms"));
+}
+
 // What a mix allows is what its tightest target allows when it is asked about alone.
 TEST(Sizing, EachTargetMayBindAStatisticOfItsOwn) {
   const Targets ttft{.ttft_ms = 150, .statistic = Statistic::kP90};

@@ -111,6 +111,10 @@ struct Latency {
 
 struct ServiceModel;
 
+/// Does a request get a token after its first? Else there is no ITL, and what latency() gives is
+/// how long such a token would take.
+bool has_further_token(const ServiceModel& model, const Workload& workload);
+
 /// Answers where formulas cannot: `simulate` implements it.
 class LatencyOracle {
  public:

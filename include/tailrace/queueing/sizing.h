@@ -42,7 +42,8 @@ struct Sizing {
   double throughput_per_s = 0;  ///< per-replica capacity: the rate less what the chain blocks
   SizingLimit limit = SizingLimit::kNone;
   /// At that rate; at the least rate where unreachable. Where only stability ends the rate, times
-  /// that include the queue are given only if a target asked for one.
+  /// that include the queue are given only if a target asked for one. No ITL without a second
+  /// token.
   Latency achieved;
   /// The rate that each target alone would allow; empty where it is not set or not reachable.
   std::optional<double> ttft_rate_per_s, itl_rate_per_s, e2e_rate_per_s;
