@@ -102,7 +102,7 @@ class ProcessActuatorImpl final : public ProcessActuator {
   bool ending_ = false;  ///< everything stops, whatever the targets
   bool unsaved_ = false;
   bool syncing_ = false;
-  MonoTime sync_at_{}, trim_at_{};
+  MonoTime sync_at_{};
   std::string gateway_problem_, save_problem_;
   UniqueFunction<void()> all_stopped_;
   std::unique_ptr<net::Timer> timer_;

@@ -14,7 +14,6 @@
 namespace tailrace::autoscaler {
 namespace {
 
-constexpr Duration kTrimEvery = std::chrono::seconds(10);
 /// Times that a process from a lost registry is asked to end before it is killed.
 constexpr int kStrayPatience = 5;
 
@@ -68,6 +67,7 @@ void ProcessActuatorImpl::look_at_processes() {
 
 void ProcessActuatorImpl::ended(Replica& replica, const std::string& how) {
   auto& entry = replica.entry;
+  runner_.end_left("TAILRACE_REPLICA", marker(entry.name), *entry.process);
   entry.process.reset();
   unsaved_ = true;
   if (replica.active()) {
@@ -342,8 +342,6 @@ void ProcessActuatorImpl::forget_gone() {
 }
 
 void ProcessActuatorImpl::trim_logs() {
-  if (loop_.now() < trim_at_) return;
-  trim_at_ = loop_.now() + kTrimEvery;
   for (const auto& replica : replicas_) {
     trim_log(log_path(replica->entry.name), config_.log_bytes_max);
   }

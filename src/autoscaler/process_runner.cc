@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "tailrace/core/text.h"
@@ -35,7 +37,7 @@ std::string boot_id() {
 
 struct Stat {
   char state = '?';
-  int group = 0;
+  int parent = 0, group = 0;
   std::uint64_t started = 0;
 };
 
@@ -46,12 +48,13 @@ std::optional<Stat> read_stat(int pid) {
   const std::size_t name_end = text->rfind(')');
   if (name_end == std::string::npos || name_end + 2 >= text->size()) return std::nullopt;
   const auto fields = core::split(core::trim(std::string_view(*text).substr(name_end + 2)), ' ');
-  constexpr std::size_t kState = 0, kGroup = 2, kStarted = 19;
+  constexpr std::size_t kState = 0, kParent = 1, kGroup = 2, kStarted = 19;
   if (fields.size() <= kStarted || fields[kState].empty()) return std::nullopt;
+  const auto parent = core::parse_int(fields[kParent]);
   const auto group = core::parse_int(fields[kGroup]);
   const auto started = core::parse_int(fields[kStarted]);
-  if (!group || !started) return std::nullopt;
-  return Stat{fields[kState].front(), static_cast<int>(*group),
+  if (!parent || !group || !started) return std::nullopt;
+  return Stat{fields[kState].front(), static_cast<int>(*parent), static_cast<int>(*group),
               static_cast<std::uint64_t>(*started)};
 }
 
@@ -138,6 +141,49 @@ bool has_entry(std::string_view block, std::string_view entry) {
   return false;
 }
 
+/// Living processes with `entry` in their environment, by id.
+std::map<int, Stat> with_environment(std::string_view entry) {
+  std::map<int, Stat> found;
+  DIR* const proc = ::opendir("/proc");
+  if (proc == nullptr) return found;
+  while (const dirent* one = ::readdir(proc)) {
+    const auto pid = core::parse_int(one->d_name);
+    if (!pid || *pid <= 1 || *pid > 1 << 30) continue;
+    const auto stat = read_stat(static_cast<int>(*pid));
+    if (!stat || has_ended(*stat)) continue;
+    const auto block = core::read_file(fmt::format("/proc/{}/environ", *pid), kProcBytesMax);
+    if (block && has_entry(*block, entry)) found.emplace(static_cast<int>(*pid), *stat);
+  }
+  ::closedir(proc);
+  return found;
+}
+
+/// Who may have become the parent of a process that lost its own: init, or a reaper between it and
+/// us.
+std::set<int> adopters() {
+  constexpr int kMost = 1000;
+  std::set<int> all{1};
+  int pid = ::getppid();
+  for (int i = 0; i < kMost && pid > 1; ++i) {
+    all.insert(pid);
+    const auto stat = read_stat(pid);
+    pid = stat ? stat->parent : 0;
+  }
+  return all;
+}
+
+/// Nothing where the number has become somebody else's.
+void kill_exactly(int pid, std::uint64_t started) {
+  // By number: glibc 2.36 declares both without the C linkage that they have.
+  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (descriptor < 0) return;
+  const auto stat = read_stat(pid);
+  if (stat && stat->started == started) {
+    ::syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, nullptr, 0);
+  }
+  ::close(descriptor);
+}
+
 class SystemProcessRunner final : public ProcessRunner {
  public:
   Result<ProcessId> start(const ProcessSpec& spec) override {
@@ -187,22 +233,31 @@ class SystemProcessRunner final : public ProcessRunner {
   }
 
   std::optional<ProcessId> find(const std::string& name, const std::string& value) override {
-    DIR* const proc = ::opendir("/proc");
-    if (proc == nullptr) return std::nullopt;
-    const std::string entry_wanted = fmt::format("{}={}", name, value);
-    std::optional<ProcessId> found;
-    while (const dirent* entry = ::readdir(proc)) {
-      const auto pid = core::parse_int(entry->d_name);
-      if (!pid || *pid <= 0 || *pid > 1 << 30) continue;
-      const auto stat = read_stat(static_cast<int>(*pid));
-      if (!stat || has_ended(*stat) || stat->group != *pid) continue;
-      const auto block = core::read_file(fmt::format("/proc/{}/environ", *pid), kProcBytesMax);
-      if (!block || !has_entry(*block, entry_wanted)) continue;
-      found = ProcessId{static_cast<int>(*pid), stat->started, boot_};
-      break;
+    for (const auto& [pid, stat] : with_environment(fmt::format("{}={}", name, value))) {
+      if (stat.group == pid) return ProcessId{pid, stat.started, boot_};
     }
-    ::closedir(proc);
-    return found;
+    return std::nullopt;
+  }
+
+  void end_left(const std::string& name, const std::string& value,
+                const ProcessId& ended) override {
+    if (ended.boot != boot_) return;
+    constexpr int kRounds = 3;  // what is started while it is looked for is found the next time
+    const std::set<int> reapers = adopters();
+    for (int round = 0; round < kRounds; ++round) {
+      auto marked = with_environment(fmt::format("{}={}", name, value));
+      std::erase_if(marked, [&](const auto& one) { return one.second.started < ended.started; });
+      std::set<int> left;
+      for (bool more = true; more;) {
+        more = false;
+        for (const auto& [pid, stat] : marked) {
+          const bool lost = reapers.contains(stat.parent) || left.contains(stat.parent);
+          if (lost && left.insert(pid).second) more = true;
+        }
+      }
+      if (left.empty()) return;
+      for (const int pid : left) kill_exactly(pid, marked.at(pid).started);
+    }
   }
 
   bool port_is_free(const std::string& host, std::uint16_t port) override {

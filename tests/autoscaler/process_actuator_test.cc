@@ -19,6 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::ProcessWorld;
+using ::testing::SizeIs;
 
 TEST(ProcessActuator, StartsReplicasAndRegistersThemOnceTheyAreWell) {
   ProcessWorld world;
@@ -144,6 +145,10 @@ class DyingMachine final : public ProcessRunner {
   std::optional<ProcessId> find(const std::string& name, const std::string& value) override {
     return machine_.find(name, value);
   }
+  void end_left(const std::string& name, const std::string& value,
+                const ProcessId& ended) override {
+    machine_.end_left(name, value, ended);
+  }
   bool port_is_free(const std::string& host, std::uint16_t port) override {
     return machine_.port_is_free(host, port);
   }
@@ -202,6 +207,31 @@ TEST(ProcessActuator, ARegistryThatIsRemovedIsWrittenAgain) {
   world.decide("small", 1);
   world.run_for(seconds(2));
   EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST(ProcessActuator, WhatAReplicaLeftBehindIsEndedWithIt) {
+  ProcessWorld world;
+  world.start_with(1);
+  EXPECT_TRUE(world.machine.left_ended.empty());
+  world.machine.end(100, "signal 9 (Killed)");
+  world.run_for(seconds(5));
+  EXPECT_THAT(world.machine.left_ended, ElementsAre(HasSubstr("small-0 100")));
+  world.decide("small", 0);
+  world.run_for(seconds(30));
+  EXPECT_THAT(world.machine.left_ended, SizeIs(2)) << "one that was told to end, too";
+}
+
+TEST(ProcessActuator, ALogThatGrowsFastIsCutWithinASecond) {
+  ProcessWorld world;
+  world.config.log_bytes_max = 1000;
+  world.start_with(1);
+  const auto log = world.folder.file("logs/small-0.log");
+  for (int i = 0; i < 3; ++i) {
+    std::ofstream(log, std::ios::app) << std::string(5000, 'x');
+    world.run_for(std::chrono::milliseconds(600));
+    EXPECT_LE(std::filesystem::file_size(log), 1000U) << i;
+    EXPECT_LE(std::filesystem::file_size(log + ".1"), 500U) << i;
+  }
 }
 
 TEST(ProcessActuator, WhatEndedWhileNobodyLookedIsReplaced) {

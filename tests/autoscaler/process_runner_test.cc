@@ -85,6 +85,58 @@ TEST_F(RealMachine, WhatIsLeftOfAGroupEndsWithItsLeader) {
   }));
 }
 
+// An engine's workers may have made themselves sessions of their own, and hold its GPUs.
+TEST_F(RealMachine, WhatLeftTheGroupEndsAfterItsLeaderAndNobodyElseDoes) {
+  const auto marked = [&](const std::string& script) {
+    auto spec = shell(script);
+    spec.environment = {{"TAILRACE_REPLICA", folder.file("a")}};
+    return spec;
+  };
+  const auto pids = [&] {
+    std::vector<int> all;
+    const std::string text = printed();
+    for (const auto line : core::split(core::trim(text), '\n')) {
+      all.push_back(static_cast<int>(core::parse_int(line).value_or(0)));
+    }
+    return all;
+  };
+  const auto lives = [](int pid) {
+    const auto stat = core::read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+    return stat && stat->find(") Z") == std::string::npos;
+  };
+  const auto id = runner->start(marked(
+      "setsid sh -c 'sleep 1000 & echo $!; echo $$; wait' & "
+      "env -u TAILRACE_REPLICA setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.3; exit 0"));
+  ASSERT_TRUE(id.has_value());
+  ASSERT_TRUE(comes_true([&] { return pids().size() == 3; })) << printed();
+  const auto shell_beside = runner->start(marked("exec sleep 1000"));
+  EXPECT_EQ(end_of(*id).end, "exit status 0");
+  for (const int pid : pids()) EXPECT_TRUE(lives(pid)) << pid;
+  runner->end_left("TAILRACE_REPLICA", folder.file("b"), *id);
+  for (const int pid : pids()) EXPECT_TRUE(lives(pid)) << "another replica's are not its";
+  auto later = *id;
+  later.started += 1'000'000;
+  runner->end_left("TAILRACE_REPLICA", folder.file("a"), later);
+  for (const int pid : pids()) EXPECT_TRUE(lives(pid)) << "older than the one that ended";
+  runner->end_left("TAILRACE_REPLICA", folder.file("a"), *id);
+  int left = 0;
+  for (const int pid : pids()) {
+    const auto block = core::read_file("/proc/" + std::to_string(pid) + "/environ", 1 << 20);
+    const bool has_mark = block && block->find("TAILRACE_REPLICA=") != std::string::npos;
+    if (lives(pid) && !has_mark) {
+      ++left;
+      ::kill(pid, SIGKILL);
+      continue;
+    }
+    EXPECT_TRUE(comes_true([&] { return !lives(pid); })) << pid;
+  }
+  EXPECT_EQ(left, 1) << "what cannot be told to be its child stays";
+  ASSERT_TRUE(shell_beside.has_value());
+  EXPECT_TRUE(runner->look(*shell_beside).alive) << "its parent lives";
+  runner->signal(*shell_beside, SIGKILL);
+  end_of(*shell_beside);
+}
+
 TEST_F(RealMachine, ANewRunnerFindsWhatAnOldOneStartedAndKnowsWhenItEnds) {
   auto spec = shell("exec sleep 1000");
   spec.environment = {{"TAILRACE_REPLICA", folder.file("a")}};

@@ -50,6 +50,11 @@ class ProcessRunner {
   virtual void signal(const ProcessId& id, int signal) = 0;
   /// The leader of a group that was started with `name`=`value` in its environment and lives.
   virtual std::optional<ProcessId> find(const std::string& name, const std::string& value) = 0;
+  /// Kills what `ended`, which has ended, left in sessions of their own: what has
+  /// `name`=`value` in its environment, began no earlier and has lost its parent, with what that
+  /// started. Others with that environment stay, such as a shell that took it over.
+  virtual void end_left(const std::string& name, const std::string& value,
+                        const ProcessId& ended) = 0;
   /// Could a program listen there now?
   virtual bool port_is_free(const std::string& host, std::uint16_t port) = 0;
 };

@@ -1,6 +1,8 @@
 // What do replicas do in virtual time, on a machine and beside a gateway that tests script?
 #pragma once
 
+#include <fmt/format.h>
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +35,10 @@ class Machine final : public ProcessRunner {
   ProcessLook look(const ProcessId& id) override;
   void signal(const ProcessId& id, int signal) override;
   std::optional<ProcessId> find(const std::string& name, const std::string& value) override;
+  void end_left(const std::string& name, const std::string& value,
+                const ProcessId& ended) override {
+    left_ended.push_back(fmt::format("{}={} {}", name, value, ended.pid));
+  }
   bool port_is_free(const std::string& host, std::uint16_t port) override;
 
   void end(int pid, std::string how);
@@ -44,6 +50,7 @@ class Machine final : public ProcessRunner {
   bool heeds_terminate = true;   ///< ends on SIGTERM
   std::optional<Error> refuses;  ///< to start anything
   std::vector<std::unique_ptr<Program>> programs;
+  std::vector<std::string> left_ended;  ///< whose leavings were ended
 
  private:
   net::SimLoop& loop_;
