@@ -84,6 +84,7 @@ observe::ObserverConfig observer_config(const Config& config) {
   out.window_s = to_seconds(config.window);
   out.fresh_s = to_seconds(config.stale_after);
   out.unavailable_s = to_seconds(config.unavailable_after);
+  out.grace_s = out.fresh_s;
   return out;
 }
 

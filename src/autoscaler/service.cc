@@ -123,7 +123,9 @@ Result<void> ServiceImpl::open() {
   } else if (!settings_) {
     settings_ = built_in_settings();
   }
-  collector_ = std::make_unique<SnapshotCollector>(*roster_, *source_, observer_config(config_));
+  auto observer = observer_config(config_);
+  if (options_.once) observer.grace_s = 0;  // there is no later cycle to say it in
+  collector_ = std::make_unique<SnapshotCollector>(*roster_, *source_, observer);
   make_loop();
   return options_.once ? Result<void>() : open_listener();
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -60,10 +61,28 @@ double cadence_s(const Exporter& e) {
   return widest;
 }
 
+/// Since when is each of the things that are there now?
+class Since {
+ public:
+  void begin() { now_.clear(); }
+  /// How long `name` has been there, `begin` after `begin`.
+  double seconds(std::string name, double now_s) {
+    const auto before = before_.find(name);
+    const double since_s = before == before_.end() ? now_s : before->second;
+    now_.emplace(std::move(name), since_s);
+    return now_s - since_s;
+  }
+  void end() { std::swap(before_, now_); }
+
+ private:
+  std::map<std::string, double> before_, now_;
+};
+
 }  // namespace
 
 struct Observer::Impl {
   ObserverConfig config;
+  Since expected_since, unmatched_since;
   SeriesHistory history;
   std::set<std::string, std::less<>> names;
 
@@ -84,12 +103,12 @@ struct Observer::Impl {
   void say_notes(const HistoryNotes& notes, ConditionList& conditions) const;
   std::vector<Gathered> gather(double now_s, const std::vector<Exporter>& exporters,
                                std::span<const ExpectedVariant> expected, Reading& out,
-                               ConditionList& conditions) const;
+                               ConditionList& conditions);
   VariantReading read_variant(double now_s, const ExpectedVariant& variant, Gathered& gathered,
                               const DispatchedByPod& dispatched, ConditionList& conditions) const;
   void say_silent(const ExpectedVariant& variant, const Gathered& gathered,
-                  const VariantReading& reading, const std::vector<Exporter>& exporters,
-                  ConditionList& conditions) const;
+                  const VariantReading& reading, const std::vector<std::string>& silent,
+                  const std::vector<Exporter>& exporters, ConditionList& conditions) const;
   std::vector<GatewayReading> read_gateways(double now_s, const std::vector<Exporter>& exporters,
                                             ConditionList& conditions) const;
 };
@@ -193,7 +212,7 @@ void Observer::Impl::say_notes(const HistoryNotes& notes, ConditionList& conditi
 
 std::vector<Gathered> Observer::Impl::gather(double now_s, const std::vector<Exporter>& exporters,
                                              std::span<const ExpectedVariant> expected,
-                                             Reading& reading, ConditionList& conditions) const {
+                                             Reading& reading, ConditionList& conditions) {
   std::vector<Gathered> out(expected.size());
   std::vector<std::string> unmatched;
   double newest_s = -HUGE_VAL;
@@ -210,7 +229,10 @@ std::vector<Gathered> Observer::Impl::gather(double now_s, const std::vector<Exp
                         now_s - exporter.newest_s >= config.fresh_s;
       if (gone) continue;
       ++reading.unmatched[exporter.origin.ns];
-      unmatched.push_back(exporter.origin.name());
+      std::string name = exporter.origin.name();
+      if (unmatched_since.seconds(name, now_s) >= config.grace_s) {
+        unmatched.push_back(std::move(name));
+      }
       continue;
     }
     auto& place = out[found->variant];
@@ -322,6 +344,7 @@ VariantReading Observer::Impl::read_variant(double now_s, const ExpectedVariant&
 
 void Observer::Impl::say_silent(const ExpectedVariant& variant, const Gathered& gathered,
                                 const VariantReading& reading,
+                                const std::vector<std::string>& silent,
                                 const std::vector<Exporter>& exporters,
                                 ConditionList& conditions) const {
   const std::string subject = subject_of(variant);
@@ -334,14 +357,14 @@ void Observer::Impl::say_silent(const ExpectedVariant& variant, const Gathered& 
                         ? "give the variant that model id or alias"
                         : "correct the label, or where the variant is looked for"));
   }
-  if (!reading.silent.empty()) {
+  if (!silent.empty()) {
     conditions.add(ConditionKind::kPodMissing, subject,
                    fmt::format("no metrics from {}: they count as unknown; see whether they are "
                                "scraped and serve /metrics",
-                               listed(reading.silent)));
+                               listed(silent)));
   }
   // None of its pods speaks, but somebody serves its model: whose labels are wrong?
-  if (reading.silent.empty() || !reading.pods.empty() || !gathered.mismatched.empty()) return;
+  if (silent.empty() || !reading.pods.empty() || !gathered.mismatched.empty()) return;
   std::set<std::string> namespaces, models, pods;
   for (const auto& e : exporters) {
     if (!e.engine) continue;
@@ -360,7 +383,7 @@ void Observer::Impl::say_silent(const ExpectedVariant& variant, const Gathered& 
                                label, listed({seen.begin(), seen.end()}), wanted));
   };
   if (!pods.empty()) {
-    say("pod", pods, listed(reading.silent));
+    say("pod", pods, listed(silent));
   } else if (!namespaces.empty()) {
     say("namespace", namespaces, core::quoted(variant.ns));
   } else if (!models.empty()) {
@@ -495,21 +518,30 @@ Reading Observer::read(double now_s, const Fetched& fetched,
   auto exporters = exporters_of(self.history);
   drop_moved(exporters);
   const auto dispatched = dispatched_by_pod(exporters, self.meter(now_s), self.config.fresh_s);
+  self.expected_since.begin();
+  self.unmatched_since.begin();
   auto gathered = self.gather(now_s, exporters, expected, out, conditions);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto& variant = expected[i];
     auto reading = self.read_variant(now_s, variant, gathered[i], dispatched, conditions);
+    std::vector<std::string> overdue;  // of the silent ones
     for (std::size_t p = 0; p < variant.pods.size(); ++p) {
       const bool speaks = std::any_of(
           gathered[i].expected.begin(), gathered[i].expected.end(), [&](const auto& found) {
             return found.first == p && now_s - found.second->newest_s < self.config.unavailable_s;
           });
-      if (!speaks) reading.silent.push_back(variant.pods[p].name);
+      const double known_s = self.expected_since.seconds(
+          fmt::format("{}\n{}\n{}", variant.ns, variant.name, variant.pods[p].name), now_s);
+      if (speaks) continue;
+      reading.silent.push_back(variant.pods[p].name);
+      if (known_s >= self.config.grace_s) overdue.push_back(variant.pods[p].name);
     }
-    self.say_silent(variant, gathered[i], reading, exporters, conditions);
+    self.say_silent(variant, gathered[i], reading, overdue, exporters, conditions);
     say_missing(variant, reading, conditions);
     out.variants.push_back(std::move(reading));
   }
+  self.expected_since.end();
+  self.unmatched_since.end();
   out.gateways = self.read_gateways(now_s, exporters, conditions);
   out.conditions = conditions.take();
   return out;

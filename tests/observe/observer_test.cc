@@ -571,6 +571,52 @@ TEST(Observer, AnotherNamespaceIsAMismatch) {
 }
 
 TEST(Observer, APodLabelThatIsNotThePodIsAMismatch) {
+// After a restart of ours, or a scale-up, all is well before everything has been scraped once.
+TEST(Observer, APodIsCalledMissingOnceItHadTheTimeToReport) {
+  ObserverConfig config;
+  config.grace_s = 30;
+  Observer observer(config);
+  const auto read = [&](double at_s, const std::vector<std::string>& pods) {
+    Scrapes scrapes;
+    add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"), kNow + at_s);
+    return observer.read(kNow + at_s, scrapes.fetched(),
+                         std::vector{variant("llm", "llama", "llama", pods)});
+  };
+  const std::vector<std::string> both{"llama-0", "llama-1"}, three{"llama-0", "llama-1", "llama-2"};
+  for (const double at_s : {0.0, 15.0, 29.0}) {
+    const auto reading = read(at_s, both);
+    EXPECT_EQ(count(reading, ConditionKind::kPodMissing), 0) << at_s;
+    EXPECT_EQ(reading.variants[0].silent, std::vector<std::string>{"llama-1"})
+        << "nothing is known of it all the same";
+  }
+  const auto late = read(30, three);
+  EXPECT_NE(said(late, ConditionKind::kPodMissing).find("llama-1"), std::string::npos);
+  EXPECT_EQ(said(late, ConditionKind::kPodMissing).find("llama-2"), std::string::npos)
+      << "a new one has time of its own";
+  EXPECT_NE(said(read(60, three), ConditionKind::kPodMissing).find("llama-2"), std::string::npos);
+  EXPECT_EQ(count(read(75, {"llama-0"}), ConditionKind::kPodMissing), 0);
+  EXPECT_EQ(count(read(90, both), ConditionKind::kPodMissing), 0) << "one that is expected anew";
+}
+
+TEST(Observer, SeriesAreCalledUnmatchedOnceDiscoveryHadTimeForTheirPod) {
+  ObserverConfig config;
+  config.grace_s = 30;
+  Observer observer(config);
+  const auto read = [&](double at_s) {
+    Scrapes scrapes;
+    add_vllm(scrapes, pod_labels("llm", "llama-0", "llama"), kNow + at_s);
+    add_vllm(scrapes, pod_labels("llm", "stranger", "other"), kNow + at_s);
+    return observer.read(kNow + at_s, scrapes.fetched(),
+                         std::vector{variant("llm", "llama", "llama", {"llama-0"})});
+  };
+  for (const double at_s : {0.0, 15.0}) {
+    const auto reading = read(at_s);
+    EXPECT_EQ(count(reading, ConditionKind::kUnmatchedSeries), 0) << at_s;
+    EXPECT_EQ(reading.unmatched.at("llm"), 1U) << "counted all the same";
+  }
+  EXPECT_NE(said(read(30), ConditionKind::kUnmatchedSeries).find("stranger"), std::string::npos);
+}
+
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "prometheus-proxy", "llama"));
   const auto reading = read_once(scrapes);

@@ -137,6 +137,9 @@ struct ObserverConfig {
   double fresh_s = 60;         ///< younger is fresh
   double unavailable_s = 300;  ///< older is unavailable: facts/queueing 2.4
   std::size_t series_max = 1'000'000;
+  /// How long a pod may say nothing, or be of no variant, since it was first heard of, before that
+  /// is a condition: a scrape may not have come yet, nor discovery.
+  double grace_s = 0;
   std::size_t points_max = 1'000;  ///< of one series
   std::size_t conditions_max = 1'000;
 };
