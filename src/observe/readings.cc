@@ -22,12 +22,28 @@ std::string_view model_of(const Said& said, const GatewayTable& table) {
   return {};
 }
 
+/// The choices from the first that misses none of what another of them counts. A counter may have
+/// lost a part (one finish reason's series) before we first saw it, which nothing else tells.
+std::span<const Counter> whole_from(const Meter& meter, std::span<const Counter> choices) {
+  // Two scrapes of one page agree to a few requests.
+  constexpr double kShare = 1.05, kRequests = 5;
+  std::size_t best = 0;
+  std::optional<Rise> most;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    auto rise = meter.rise(choices[i]);
+    if (!rise || (most && rise->amount <= kShare * most->amount + kRequests)) continue;
+    if (most) best = i;
+    most = std::move(rise);
+  }
+  return choices.subspan(best);
+}
+
 /// Arrivals from what was completed and by how much the number inside grew.
-Measured completed_and_growth(const Meter& meter, const EngineTable& table) {
-  Measured out = meter.rate(table.completed);
+Measured completed_and_growth(const Meter& meter, const EngineTable& table,
+                              std::span<const Counter> completed) {
+  Measured out = meter.rate(completed);
   if (!out.value) return out;
-  const auto growth =
-      meter.growth_per_s(table.running, table.waiting, meter.resets(table.completed));
+  const auto growth = meter.growth_per_s(table.running, table.waiting, meter.resets(completed));
   if (!growth) return out;
   const double arrivals = std::max(0.0, *out.value + *growth);
   if (!std::isfinite(arrivals)) return out;
@@ -45,8 +61,8 @@ Measured of_dispatched(const Dispatched& dispatched, const Meter& meter) {
 }
 
 /// Requests in the window; the same series as the rate's.
-Measured completed_count(const Meter& meter, const EngineTable& table) {
-  for (const Counter& counter : table.completed) {
+Measured completed_count(const Meter& meter, std::span<const Counter> completed) {
+  for (const Counter& counter : completed) {
     if (const auto rise = meter.rise(counter)) {
       Measured out;
       out.value = rise->amount;
@@ -55,7 +71,7 @@ Measured completed_count(const Meter& meter, const EngineTable& table) {
       return out;
     }
   }
-  Measured out = meter.rate(table.completed);
+  Measured out = meter.rate(completed);
   out.value.reset();
   return out;
 }
@@ -147,16 +163,18 @@ PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
   PodReading out;
   out.engine = *exporter.engine;
   out.time_s = exporter.newest_s;
-  out.rate = dispatched ? of_dispatched(*dispatched, meter) : completed_and_growth(meter, table);
+  const auto completed = whole_from(meter, table.completed);
+  out.rate = dispatched ? of_dispatched(*dispatched, meter)
+                        : completed_and_growth(meter, table, completed);
   if (!out.rate.value && table.completed.empty()) {
     out.rate.missing =
         "this engine counts no requests: it takes a gateway in front of it that does";
   }
-  out.completed = completed_count(meter, table);
+  out.completed = completed_count(meter, completed);
   out.running = meter.mean_level(table.running, kRequestsMost);
   out.waiting = meter.newest_level(table.waiting, kRequestsMost);
 
-  Measured finished = meter.rate(table.completed);
+  Measured finished = meter.rate(completed);
   if (!finished.value) finished = out.rate;
   const Measured waiting = meter.mean_level(table.waiting, kRequestsMost);
   out.input_tokens = meter.mean(table.input_tokens, finished, waiting);
@@ -170,7 +188,7 @@ PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
   out.kv_usage = meter.level(table.kv_usage, false);
   out.kv_tokens = meter.level(table.kv_tokens, true);
   out.prefix_hit = meter.share(table.prefix_hit);
-  notes.resets = meter.resets(table.completed).size();
+  notes.resets = meter.resets(completed).size();
   for (auto part : {meter.gone_among(table.completed), meter.gone_among(table.running),
                     meter.gone_among(table.waiting)}) {
     if (!part.empty()) notes.gone.push_back(std::move(part));

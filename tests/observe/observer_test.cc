@@ -425,6 +425,31 @@ TEST(Observer, ThePartsThatAreLeftOfACounterAreNotTheWhole) {
 
 TEST(Observer, AfterARestartThePartsThatHaveNotBegunAreNotMissed) {
   Observer observer({});
+// A restart of ours forgets which parts there were; another count of the same requests tells.
+TEST(Vllm, ACounterThatLostAPartBeforeItWasFirstSeenIsNotTakenForTheWhole) {
+  const auto pod = pod_labels("llm", "llama-0", "llama");
+  for (const bool lost : {true, false}) {
+    Scrapes scrapes;
+    for (int i = 0; i <= 4; ++i) {
+      const double t = kNow - 60 + 15 * i;
+      scrapes.add(t, "vllm:request_success_total", with(pod, "finished_reason", "stop"), 7);
+      if (!lost) {
+        scrapes.add(t, "vllm:request_success_total", with(pod, "finished_reason", "length"),
+                    50 + 29.0 * i);
+      }
+      scrapes.add_histogram(t, "vllm:e2e_request_latency_seconds", pod, {{"+Inf", 57 + 30.0 * i}},
+                            100.0 * i);
+      scrapes.add(t, "vllm:num_requests_running", pod, 4);
+      scrapes.add(t, "vllm:num_requests_waiting", pod, 0);
+    }
+    const auto reading = read_once(scrapes);
+    const auto& read = only_pod(reading);
+    EXPECT_DOUBLE_EQ(read.completed.value.value(), lost ? 120 : 116)
+        << "a few more in the other are none that are missing";
+    EXPECT_DOUBLE_EQ(read.rate.value.value(), (lost ? 120 : 116) / 60.0);
+  }
+}
+
   const auto expected = llama();
   double t = kNow;
   for (int i = 0; i <= 4; ++i, t += 15) {
