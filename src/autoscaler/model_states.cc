@@ -96,7 +96,7 @@ GatewaySum gateways_of(const observe::Reading& reading, const std::string& ns,
   // kinds the one that sees the most counts.
   struct Kind {
     bool fresh = true;
-    std::optional<double> requests, tokens, arrivals;
+    std::optional<double> requests, tokens, arrivals, relayed;
     std::map<std::string, WeighedMean> means;
   };
   std::map<std::string, Kind> kinds;
@@ -113,6 +113,7 @@ GatewaySum gateways_of(const observe::Reading& reading, const std::string& ns,
     add(kind.requests, g.waiting_requests);
     add(kind.tokens, g.waiting_tokens);
     add(kind.arrivals, g.arrivals_per_s);
+    add(kind.relayed, g.relayed_per_s);
     const double weight = g.arrivals_per_s.value.value_or(0);
     kind.means["input"].add(weight, g.input_tokens);
     kind.means["output"].add(weight, g.output_tokens);
@@ -120,8 +121,10 @@ GatewaySum gateways_of(const observe::Reading& reading, const std::string& ns,
     kind.means["output_cv"].add(weight, g.output_cv);
   }
   GatewaySum out;
+  std::optional<double> relayed;
   for (auto& [name, kind] : kinds) {
     if (!kind.fresh || (!kind.requests && !kind.arrivals)) continue;
+    if (kind.relayed) relayed = std::max(relayed.value_or(0), *kind.relayed);
     capacity::Backlog backlog;
     backlog.requests = kind.requests.value_or(0);
     backlog.output_tokens = kind.tokens;
@@ -139,6 +142,7 @@ GatewaySum gateways_of(const observe::Reading& reading, const std::string& ns,
     out.input_cv = kind.means["input_cv"].value();
     out.output_cv = kind.means["output_cv"].value();
   }
+  if (out.backlog) out.backlog->relayed_per_s = relayed;
   return out;
 }
 

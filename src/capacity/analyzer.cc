@@ -56,8 +56,7 @@ class VariantAnalysis {
   /// The model has no replica, and it is known that none is asked for.
   bool at_rest() const {
     if (published() || !model_.gateway) return false;
-    const auto& gateway = *model_.gateway;
-    return gateway.requests <= 0 && gateway.arrivals_per_s.value_or(0) <= 0 &&
+    return !model_.gateway->asked_for() &&
            std::all_of(model_.variants.begin(), model_.variants.end(), [](const auto& v) {
              return v.variant->current <= 0 && v.variant->pending <= 0 && v.summary.pods == 0;
            });

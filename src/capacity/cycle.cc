@@ -54,8 +54,7 @@ bool known_idle(std::span<const Variant> variants, const WorkloadSummary& model_
   if (model_wide.busy_pods > 0 || model_wide.unknown_pods > 0 || model_wide.waiting > 0) {
     return false;
   }
-  if (gateway && !(gateway->requests <= 0)) return false;
-  if (gateway && !(gateway->arrivals_per_s.value_or(0) <= 0)) return false;
+  if (gateway && gateway->asked_for()) return false;
   return std::all_of(variants.begin(), variants.end(), [](const Variant& v) {
     return static_cast<std::int64_t>(v.pods.size()) >= v.current &&
            std::none_of(v.pods.begin(), v.pods.end(),
@@ -77,8 +76,7 @@ ZeroEvidence zero_evidence(double now_s, double seen_s, bool idle, const ModelSe
   }
   if (gateway) {
     // Somebody asked, even if the gateway had nowhere to let it wait.
-    const bool asked = gateway->arrivals_per_s.value_or(0) > 0;
-    zero.waiting = asked ? std::max(1.0, gateway->requests) : gateway->requests;
+    zero.waiting = gateway->asked_for() ? std::max(1.0, gateway->requests) : gateway->requests;
   }
   return zero;
 }

@@ -22,16 +22,6 @@ std::optional<Duration> until_room(const Pool& pool, MonoTime now) {
   return time_to_end(pool, (pool.queue.size() + 9) / 10, now);
 }
 
-/// Over backends that will take jobs again, healthy or not; 0 if there is none.
-int largest_backend(const Pool* pool) {
-  int slots = 0;
-  if (pool == nullptr) return slots;
-  for (const Backend* backend : pool->backends) {
-    if (!backend->draining) slots = std::max(slots, backend->spec.slots);
-  }
-  return slots;
-}
-
 Submission refuse(Refusal refusal, std::string reason,
                   std::optional<Duration> retry_after = std::nullopt) {
   return {refusal, std::move(reason), retry_after};
@@ -64,6 +54,14 @@ int free_slots(const Pool& pool, MonoTime now) {
   int slots = 0;
   for (const Backend* backend : pool.backends) {
     if (backend->usable(now)) slots += backend->free_slots();
+  }
+  return slots;
+}
+
+int largest_backend(const Pool& pool) {
+  int slots = 0;
+  for (const Backend* backend : pool.backends) {
+    if (!backend->draining) slots = std::max(slots, backend->spec.slots);
   }
   return slots;
 }
@@ -118,13 +116,14 @@ Submission admit(const Door& door, const schedule::Job& job, std::size_t bytes, 
         fmt::format("slots {} and cap {} must be at least 1, weight {} above 0 and finite",
                     job.slots, job.cap.count(), job.weight));
   }
-  const int slots_max = largest_backend(pool);
-  const bool comes = slots_max == 0 && pool != nullptr && pool->awaited;
-  if (slots_max == 0 && !comes) {
+  const int there = pool == nullptr ? 0 : largest_backend(*pool);
+  if (there == 0 && (pool == nullptr || !pool->awaited)) {
     return refuse(Refusal::kUnknownModel,
                   fmt::format("no backend serves the model {}", core::quoted(job.model)));
   }
-  if (job.slots > slots_max && !comes) {
+  // 0: an awaited model's first backend is to come, and nobody said how large it will be.
+  const int slots_max = std::max(there, pool->slots_to_come);
+  if (slots_max > 0 && job.slots > slots_max) {
     return refuse(Refusal::kTooManySlots,
                   fmt::format("the request needs {} slots on one backend; the largest has {}",
                               job.slots, slots_max));

@@ -9,6 +9,8 @@ namespace tailrace::dispatch {
 
 int usable_slots(const Pool& pool, MonoTime now);  ///< in use or free
 int free_slots(const Pool& pool, MonoTime now);
+/// Over backends that will take jobs again, healthy or not; 0 if there is none.
+int largest_backend(const Pool& pool);
 /// PoolView::drain_per_second.
 std::optional<double> drain_per_second(const Pool& pool, MonoTime now);
 /// Dispatcher::expected_wait.

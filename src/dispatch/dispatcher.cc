@@ -249,7 +249,12 @@ Result<Dispatcher> Dispatcher::make(const DispatchConfig& config) {
                             fmt::join(backend_choice_names(), ", ")));
   }
   auto impl = std::make_unique<Impl>(config, *choice);
-  for (const std::string& model : config.awaited_models) impl->pool_for(model).awaited = true;
+  for (const std::string& model : config.awaited_models) {
+    Pool& pool = impl->pool_for(model);
+    pool.awaited = true;
+    const auto slots = config.awaited_slots.find(model);
+    if (slots != config.awaited_slots.end()) pool.slots_to_come = slots->second;
+  }
   return Dispatcher(std::move(impl));
 }
 
@@ -462,7 +467,8 @@ std::vector<PoolView> Dispatcher::pools(MonoTime now) const {
 }
 
 bool Dispatcher::serves(std::string_view model) const {
-  return largest_backend(model) > 0;
+  const Pool* pool = impl_->find_pool(model);
+  return pool != nullptr && serving(*pool) > 0;
 }
 
 bool Dispatcher::awaits(std::string_view model) const {
@@ -472,12 +478,7 @@ bool Dispatcher::awaits(std::string_view model) const {
 
 int Dispatcher::largest_backend(std::string_view model) const {
   const Pool* pool = impl_->find_pool(model);
-  if (pool == nullptr) return 0;
-  int largest = 0;
-  for (const Backend* backend : pool->backends) {
-    if (!backend->draining) largest = std::max(largest, backend->spec.slots);
-  }
-  return largest;
+  return pool == nullptr ? 0 : std::max(pool->slots_to_come, dispatch::largest_backend(*pool));
 }
 
 std::optional<Duration> Dispatcher::expected_wait(std::string_view model, MonoTime now) const {

@@ -44,7 +44,8 @@ struct Pool {
       : model(std::move(name)), queue(std::move(waiting)) {}
 
   std::string model;
-  bool awaited = false;  ///< stays, and lets jobs wait, without a backend
+  bool awaited = false;   ///< stays, and lets jobs wait, without a backend
+  int slots_to_come = 0;  ///< of its DispatchConfig::awaited_slots; 0: not known
   schedule::WaitingQueue queue;
   std::size_t queued_bytes = 0;
   std::size_t load_slots = 0;  ///< B of TIE's Eq. 12

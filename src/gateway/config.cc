@@ -42,6 +42,11 @@ void check_models(const Config& config, core::Problems& problems) {
   if (config.models.contains("")) {
     problems.add("models", "an entry has an empty name; name the model, as requests spell it");
   }
+  for (const auto& [name, model] : config.models) {
+    if (model.slots == 0 || model.awaited) continue;
+    problems.add(fmt::format("models.{}.slots", name),
+                 "says what is to come for an awaited model; add \"awaited: true\" or take it out");
+  }
   const auto awaited = std::count_if(config.models.begin(), config.models.end(),
                                      [](const auto& entry) { return entry.second.awaited; });
   // Nobody would bring an engine for what waits unseen.

@@ -56,8 +56,13 @@ void visit_model(SchemaVisitor& v, ModelConfig& model) {
       flag_field("awaited", model.awaited,
                  "Whether requests that generate wait while no engine serves it, for an "
                  "autoscaler to bring one; otherwise they are answered with 404. Others, such "
-                 "as embeddings, count as arrivals but are answered with 503, to be sent again. "
-                 "At most 1,000 models."));
+                 "as embeddings, bring one too, but are answered with 503 until then, to be sent "
+                 "again. At most 1,000 models."));
+  v.field(int_field("slots", model.slots, 0, 100'000,
+                    "Of an awaited model: slots of the largest engine that may serve it. Requests "
+                    "with a larger n are refused at once; others wait for such an engine (at most "
+                    "timeouts.queue) while only smaller ones are there. 0: as many as the engines "
+                    "have that are there, and any n waits for the first."));
 }
 
 void visit_schedule(SchemaVisitor& v, dispatch::DispatchConfig& dispatch) {

@@ -236,7 +236,9 @@ Gateway::~Gateway() = default;
 Result<std::unique_ptr<Gateway>> Gateway::start(Config config, net::EventLoop& loop,
                                                 net::Network& network, GatewayParts parts) {
   for (const auto& [name, model] : config.models) {
-    if (model.awaited) config.dispatch.awaited_models.push_back(name);
+    if (!model.awaited) continue;
+    config.dispatch.awaited_models.push_back(name);
+    if (model.slots > 0) config.dispatch.awaited_slots[name] = model.slots;
   }
   auto dispatcher = dispatch::Dispatcher::make(config.dispatch);
   if (!dispatcher) return fail(dispatcher.error());

@@ -145,6 +145,7 @@ struct Metrics::Impl {
     };
     ModelMetrics m;
     bind(m.arrivals, MetricId::kArrivals, labels);
+    bind(m.relayed, MetricId::kRelayed, labels);
     bind(m.queue_entries, MetricId::kQueueEntries, labels);
     bind(m.queue_jobs, MetricId::kQueueJobs, labels);
     bind(m.queue_output_tokens, MetricId::kQueueOutputTokens, labels);

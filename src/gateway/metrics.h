@@ -83,7 +83,7 @@ enum class PredictionResult { kUsed, kLate, kUncalibrated, kDropped, kGiven };
 /// Handles of one model's series.
 struct ModelMetrics {
   Gauge queue_jobs, queue_bytes, queue_output_tokens, running_jobs, slots;
-  Counter arrivals, queue_entries;
+  Counter arrivals, relayed, queue_entries;
   Counter prompt_tokens, prompt_tokens_squared, output_tokens, answer_tokens_squared;
   Counter overdue, requeued;
   Histogram wait_seconds, ttft_seconds, itl_seconds, e2e_seconds, answer_tokens, log_error;

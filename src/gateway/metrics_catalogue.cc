@@ -17,6 +17,10 @@ constexpr std::array<core::MetricInfo, static_cast<std::size_t>(MetricId::kCount
     {"tailrace_arrivals_total", "counter", "model",
      "Requests that came for the model: those that the queue took, and those that it refused for "
      "want of room, time or an engine."},
+    {"tailrace_relayed_requests_total", "counter", "model",
+     "Requests that name the model and generate nothing, such as embeddings: they are never "
+     "queued, "
+     "and are no arrivals. Those that no engine could take are counted too."},
     {"tailrace_requests_total", "counter", "model, outcome, status_class",
      "Finished requests. outcome: completed (the engine answered, with whatever status), failed "
      "(the engine), refused (the queue), invalid (the client), cancelled (the client left), "

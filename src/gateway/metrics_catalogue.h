@@ -13,6 +13,7 @@ enum class MetricId : std::size_t {
   kAdminConnections,
   kExchanges,
   kArrivals,
+  kRelayed,
   kRequests,
   kRefusals,
   kLeft,

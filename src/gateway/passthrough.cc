@@ -108,10 +108,10 @@ void Passthrough::choose_and_send() {
            "model_not_found", RequestOutcome::kInvalid);
     return;
   }
+  // Whoever scales must know: it is a reason to keep an engine, or to bring one.
+  if (!model_.empty()) context_.metrics.model(model_).relayed.add();
   auto backend = choose();
   if (!backend) {
-    // It is the reason to bring one.
-    if (dispatcher.awaits(model_)) context_.metrics.model(model_).arrivals.add();
     refuse(503, "no healthy backend can take this request", "no_backend", RequestOutcome::kFailed);
     return;
   }

@@ -117,6 +117,7 @@ GatewayTable tailrace() {
   t.name = "tailrace gateway";
   t.model_labels = {"model"};
   t.arrivals = {{"tailrace_arrivals_total"}};
+  t.relayed = {{"tailrace_relayed_requests_total"}};
   t.waiting_requests = {{"tailrace_queue_jobs"}};
   t.waiting_tokens = {{"tailrace_queue_output_tokens"}};
   t.input_tokens = {
@@ -171,6 +172,7 @@ void each_quantity(const EngineTable& t, const Show& show) {
 template <class Show>
 void each_quantity(const GatewayTable& t, const Show& show) {
   show("arrivals", t.arrivals);
+  show("requests that generate nothing", t.relayed);
   show("waiting", t.waiting_requests);
   show("waiting, predicted output tokens", t.waiting_tokens);
   show("prompt tokens", t.input_tokens);
@@ -297,7 +299,9 @@ bool is_summed(std::string_view name) {
       for (const auto& one : choices) out.emplace(one.name);
     };
     for (const auto& t : engine_tables()) take(t.completed), take(t.running), take(t.waiting);
-    for (const auto& t : gateway_tables()) take(t.arrivals), take(t.waiting_requests);
+    for (const auto& t : gateway_tables()) {
+      take(t.arrivals), take(t.relayed), take(t.waiting_requests);
+    }
     return out;
   }();
   return kSummed.find(name) != kSummed.end();

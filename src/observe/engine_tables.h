@@ -84,6 +84,7 @@ struct GatewayTable {
   /// That carry the model's name: the first that is there and not empty.
   std::vector<std::string_view> model_labels;
   std::vector<Counter> arrivals;
+  std::vector<Counter> relayed;  ///< that generate nothing, where `arrivals` leaves them out
   std::vector<Gauge> waiting_requests, waiting_tokens;
   std::vector<Mean> input_tokens, output_tokens;
   std::vector<CounterRatio> input_squares, output_squares;  ///< means of squares

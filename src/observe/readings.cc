@@ -220,6 +220,7 @@ std::vector<GatewayReading> gateway_readings(const Exporter& exporter, const Met
       r.model = model;
       r.instance = exporter.origin.name();
       r.arrivals_per_s = meter.rate(table.arrivals);
+      if (!table.relayed.empty()) r.relayed_per_s = meter.rate(table.relayed);
       r.waiting_requests = meter.newest_level(table.waiting_requests, kRequestsMost);
       r.waiting_tokens = meter.newest_level(table.waiting_tokens, kCountMost);
       r.input_tokens = meter.mean(table.input_tokens, r.arrivals_per_s, {});

@@ -178,6 +178,7 @@ TEST(Backlog, OfGatewaysOfOneKindAddsUpAndOfSeveralKindsTheLargestCounts) {
   auto reading = reading_of(variants);
   EXPECT_FALSE(model_states(reading, variants)[0].gateway) << "no gateway, not known";
   reading.gateways = {gateway("g-0", 3, 10), gateway("g-1", 4, 5)};
+  for (auto& one : reading.gateways) one.relayed_per_s = known(2);
   auto picker = gateway("epp-0", 6.5, 1);
   picker.kind = "llm-d endpoint picker";
   reading.gateways.push_back(picker);
@@ -186,6 +187,7 @@ TEST(Backlog, OfGatewaysOfOneKindAddsUpAndOfSeveralKindsTheLargestCounts) {
   EXPECT_EQ(model.gateway->requests, 15);
   EXPECT_EQ(model.gateway->output_tokens, 3'000);
   EXPECT_EQ(model.gateway->arrivals_per_s, 7);
+  EXPECT_EQ(model.gateway->relayed_per_s, 4);
 }
 
 TEST(Backlog, ArrivalsOfAdaptersAreTheBaseModels) {

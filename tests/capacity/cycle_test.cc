@@ -179,6 +179,54 @@ TEST(Cycle, AtZeroWithNobodyAskingIsADecisionAndNotWantOfKnowledge) {
   EXPECT_EQ(decide(Backlog{0}, 1).decisions[0].desired, 1);
 }
 
+// Embeddings generate no token, so there is nothing to size for; they are use all the same.
+TEST(Cycle, AModelThatOnlyEmbedsIsHeldAndNotTakenToZero) {
+  auto config = with_targets();
+  config.models = *Config::parse(
+      "default: {targetTTFT: 300, targetITL: 20, scaleToZero: true, retention: 300s}\n", "x");
+  // By engines that count such requests, with each way to say that no length is known, and by a
+  // gateway before engines that do not.
+  for (const auto output :
+       {std::optional<double>{}, std::optional<double>{0}, std::optional<double>{NAN}}) {
+    for (const double engine_rate : {5.0, 0.0}) {
+      CycleState state(std::nullopt);
+      const auto cycle = [&](int c, double rate) {
+        auto v = variant("h100", 1);
+        tune::Observation pod;
+        pod.time_s = 60 * c;
+        pod.pod = "p0";
+        pod.rate_per_s = rate > 0 ? engine_rate : 0;
+        pod.running = 0;
+        pod.input_tokens = 100;
+        pod.output_tokens = output;
+        v.pods.push_back(pod);
+        auto input = input_of(std::move(v));
+        input.models[0].gateway =
+            Backlog{.requests = 0, .arrivals_per_s = 0, .relayed_per_s = rate};
+        return run_cycle(pod.time_s, input, config, state);
+      };
+      for (int c = 0; c < 20; ++c) {
+        const auto result = cycle(c, 5);
+        ASSERT_EQ(result.decisions[0].desired, 1) << c;
+        ASSERT_TRUE(std::isfinite(result.models[0].demand_per_s));
+        ASSERT_EQ(result.decisions[0].action, Action::kHold);
+      }
+      for (int c = 20; c < 25; ++c) EXPECT_EQ(cycle(c, 0).decisions[0].desired, 1) << c;
+      EXPECT_EQ(cycle(25, 0).decisions[0].desired, 0) << "idle for the retention";
+    }
+  }
+}
+
+TEST(Cycle, AnEmbeddingWakesAModelFromZero) {
+  auto config = with_targets();
+  config.models =
+      *Config::parse("default:\n  targetTTFT: 300\n  targetITL: 20\n  scaleToZero: true\n", "x");
+  CycleState state(std::nullopt);
+  auto input = input_of(variant("h100", 0));
+  input.models[0].gateway = Backlog{.requests = 0, .arrivals_per_s = 0, .relayed_per_s = 0.1};
+  EXPECT_EQ(run_cycle(0, input, config, state).decisions[0].desired, 1);
+}
+
 TEST(Cycle, AModelWhoseEntryIsWrongIsNotWokenFromZero) {
   CycleConfig config;
   const std::vector<ConfigEntry> entries = {

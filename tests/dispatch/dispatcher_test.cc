@@ -221,6 +221,34 @@ TEST(Admission, JobsOfAnAwaitedModelWaitForItsFirstBackend) {
   EXPECT_THAT(d.pools(at(4)), SizeIs(1)) << "an awaited model's pool stays";
 }
 
+TEST(Admission, AnAwaitedModelsWideJobsAreJudgedByTheLargestBackendThatMayCome) {
+  DispatchConfig config;
+  config.awaited_models = {"m", "open"};
+  config.awaited_slots = {{"m", 8}};
+  auto d = dispatcher(config);
+  EXPECT_EQ(d.largest_backend("m"), 8);
+  EXPECT_FALSE(d.serves("m")) << "nothing is there yet";
+  Job wide = job(1);
+  wide.slots = 9;
+  const Submission s = d.submit(wide, 1, at(0));
+  EXPECT_EQ(s.refusal, Refusal::kTooManySlots) << "nothing is brought for what must be refused";
+  EXPECT_THAT(s.reason, HasSubstr("the largest has 8"));
+  wide.model = "open";
+  EXPECT_FALSE(d.submit(wide, 1, at(0)).refusal) << "nobody said what is to come";
+  wide = job(2);
+  wide.slots = 8;
+  ASSERT_TRUE(d.put_backend({"small", {"m"}, 2}, at(1)));
+  EXPECT_FALSE(d.submit(wide, 1, at(1)).refusal) << "a larger one may come";
+  submit(d, job(3));
+  EXPECT_THAT(assign_all(d, at(1)), ElementsAre("3→small")) << "and holds up nobody until then";
+  ASSERT_TRUE(d.put_backend({"large", {"m"}, 8}, at(2)));
+  EXPECT_THAT(assign_all(d, at(2)), ElementsAre("2→large"));
+  wide = job(4);
+  wide.slots = 16;
+  ASSERT_TRUE(d.put_backend({"huge", {"m"}, 16}, at(3)));
+  EXPECT_FALSE(d.submit(wide, 1, at(3)).refusal) << "what is there counts, whatever was said";
+}
+
 TEST(Admission, FullQueueIsRefusedWithATimeFromTheDrainRate) {
   DispatchConfig config;
   config.queued_jobs_max = 40;

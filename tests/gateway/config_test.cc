@@ -59,6 +59,11 @@ TEST(Config, MoreModelsThanHaveSeriesCannotBeAwaited) {
               HasSubstr("models: 1001 of them are awaited; at most 1000 can be"));
 }
 
+TEST(Config, SlotsOfWhatIsToComeAreSaidOfAnAwaitedModelOnly) {
+  good("backends: []\nmodels: {one: {slots: 4, awaited: true}}\n");
+  EXPECT_THAT(errors("models: {one: {slots: 4}}\n"), HasSubstr("models.one.slots"));
+}
+
 TEST(Config, AModelHasAName) {
   EXPECT_THAT(errors("models: {'': {awaited: true}}\n"),
               HasSubstr("models: an entry has an empty name; name the model"));

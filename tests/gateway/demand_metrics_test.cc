@@ -42,6 +42,21 @@ TEST_F(Demand, WhatIsNoDemandHasNotArrived) {
   EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 0);
 }
 
+TEST_F(Demand, WhatGeneratesNothingIsCountedApart) {
+  auto& engine = world.add_engine("a", 1);
+  engine.script([](EngineRequest& request) { request.whole(1); });
+  world.start();
+  EXPECT_EQ(value("tailrace_relayed_requests_total{model=\"m\"}"), 0) << "there from the start";
+  const auto embedding = world.send("POST", "/v1/embeddings", "{\"model\":\"m\",\"input\":\"x\"}");
+  const auto unknown = world.send("POST", "/v1/embeddings", "{\"model\":\"n\",\"input\":\"x\"}");
+  const auto nameless = world.send("POST", "/tokenize", "{\"prompt\":\"x\"}");
+  world.run(milliseconds(5));
+  EXPECT_EQ(embedding->status(), 200);
+  EXPECT_EQ(value("tailrace_relayed_requests_total{model=\"m\"}"), 1);
+  EXPECT_EQ(value("tailrace_relayed_requests_total{model=\"other\"}"), 0) << "of no known model";
+  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 0) << "no work to size for";
+}
+
 // At 0 replicas nobody can take a request, and it is the reason to start one.
 TEST_F(Demand, ARequestForAModelWhoseEnginesAreGoneHasArrived) {
   auto& engine = world.add_engine("a", 1);
@@ -53,6 +68,32 @@ TEST_F(Demand, ARequestForAModelWhoseEnginesAreGoneHasArrived) {
   world.run(milliseconds(5));
   EXPECT_EQ(reply->status(), 404);
   EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 1);
+}
+
+TEST_F(Demand, AWideRequestWaitsForTheEngineThatAnAwaitedModelMayGet) {
+  world.config.models["m"].awaited = true;
+  world.config.models["m"].slots = 8;
+  auto& small = world.add_engine("small", 2);
+  auto& large = world.add_engine("large", 8);
+  large.script([](EngineRequest& request) { request.whole(1); });
+  world.config.backends.clear();
+  world.start();
+  const auto wide = world.chat(",\"n\":8");
+  const auto too_wide = world.chat(",\"n\":9");
+  world.run(milliseconds(5));
+  EXPECT_EQ(too_wide->status(), 400) << too_wide->body;
+  const auto put = [&](const std::string& name, const std::string& url, int slots) {
+    return world.admin(
+        "PUT", "/tailrace/v1/backends/" + name,
+        "{\"url\":\"" + url + "\",\"models\":[\"m\"],\"slots\":" + std::to_string(slots) + "}");
+  };
+  const auto first = put("small", small.url(), 2);
+  world.run(milliseconds(5));
+  EXPECT_EQ(first->status(), 200) << first->body;
+  EXPECT_EQ(wide->status(), 0) << wide->body;
+  const auto second = put("large", large.url(), 8);
+  world.run(milliseconds(50));
+  EXPECT_EQ(wide->status(), 200) << wide->body;
 }
 
 TEST_F(Demand, RequestsForAnAwaitedModelWaitAreSeenAndGoToItsFirstEngine) {
@@ -74,7 +115,8 @@ TEST_F(Demand, RequestsForAnAwaitedModelWaitAreSeenAndGoToItsFirstEngine) {
   EXPECT_NE(models->body.find("\"id\":\"m\""), std::string::npos) << models->body;
   EXPECT_EQ(ready->status(), 200);
   EXPECT_EQ(value("tailrace_queue_jobs{model=\"m\"}"), 1);
-  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 2)
+  EXPECT_EQ(value("tailrace_arrivals_total{model=\"m\"}"), 1);
+  EXPECT_EQ(value("tailrace_relayed_requests_total{model=\"m\"}"), 1)
       << "what cannot wait wakes an engine too";
   const auto put = world.admin("PUT", "/tailrace/v1/backends/a",
                                "{\"url\":\"" + engine.url() + "\",\"models\":[\"m\"],\"slots\":4}");

@@ -130,10 +130,10 @@ RC_GTEST_PROP(Readings, AreFiniteAndNeverNegativeWhateverComes, ()) {
     }
     for (const auto& gateway : reading.gateways) {
       for (const auto quantity :
-           {&GatewayReading::arrivals_per_s, &GatewayReading::waiting_requests,
-            &GatewayReading::waiting_tokens, &GatewayReading::input_tokens,
-            &GatewayReading::output_tokens, &GatewayReading::input_cv,
-            &GatewayReading::output_cv}) {
+           {&GatewayReading::arrivals_per_s, &GatewayReading::relayed_per_s,
+            &GatewayReading::waiting_requests, &GatewayReading::waiting_tokens,
+            &GatewayReading::input_tokens, &GatewayReading::output_tokens,
+            &GatewayReading::input_cv, &GatewayReading::output_cv}) {
         check(gateway.*quantity);
       }
     }

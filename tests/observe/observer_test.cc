@@ -262,6 +262,7 @@ TEST(Gateway, SaysArrivalsBacklogAndTheSpreadOfLengths) {
   for (int i = 0; i <= 4; ++i) {
     const double t = kNow - 60 + 15 * i;
     scrapes.add(t, "tailrace_arrivals_total", model, 100 + 45.0 * i);
+    scrapes.add(t, "tailrace_relayed_requests_total", model, 7 + 75.0 * i);
     scrapes.add(t, "tailrace_queue_entries_total", model, 90 + 30.0 * i);
     scrapes.add(t, "tailrace_queue_jobs", model, 10.0 * i);
     scrapes.add(t, "tailrace_queue_output_tokens", model, 5'000.0 * i);
@@ -276,6 +277,7 @@ TEST(Gateway, SaysArrivalsBacklogAndTheSpreadOfLengths) {
   EXPECT_EQ(gateway.model, "llama");
   EXPECT_EQ(gateway.freshness, Freshness::kFresh);
   EXPECT_DOUBLE_EQ(gateway.arrivals_per_s.value.value(), 3);
+  EXPECT_DOUBLE_EQ(gateway.relayed_per_s.value.value(), 5);
   EXPECT_DOUBLE_EQ(gateway.waiting_requests.value.value(), 40);
   EXPECT_DOUBLE_EQ(gateway.waiting_tokens.value.value(), 20'000);
   EXPECT_DOUBLE_EQ(gateway.input_tokens.value.value(), 100);
@@ -423,8 +425,6 @@ TEST(Observer, ThePartsThatAreLeftOfACounterAreNotTheWhole) {
   EXPECT_EQ(said(reading, ConditionKind::kSeriesMissing).find("length"), std::string::npos);
 }
 
-TEST(Observer, AfterARestartThePartsThatHaveNotBegunAreNotMissed) {
-  Observer observer({});
 // A restart of ours forgets which parts there were; another count of the same requests tells.
 TEST(Vllm, ACounterThatLostAPartBeforeItWasFirstSeenIsNotTakenForTheWhole) {
   const auto pod = pod_labels("llm", "llama-0", "llama");
@@ -450,6 +450,8 @@ TEST(Vllm, ACounterThatLostAPartBeforeItWasFirstSeenIsNotTakenForTheWhole) {
   }
 }
 
+TEST(Observer, AfterARestartThePartsThatHaveNotBegunAreNotMissed) {
+  Observer observer({});
   const auto expected = llama();
   double t = kNow;
   for (int i = 0; i <= 4; ++i, t += 15) {
@@ -569,33 +571,6 @@ TEST(Observer, PodsThatSayNothingAreNamed) {
   EXPECT_NE(said(reading, ConditionKind::kPodMissing).find("llama-1"), std::string::npos);
 }
 
-TEST(Observer, AnotherModelNameIsAMismatchThatNamesLabelAndValues) {
-  Scrapes scrapes;
-  add_vllm(scrapes, pod_labels("llm", "llama-0", "llama-served"));
-  Observer observer({});
-  auto expected = std::vector{variant("llm", "llama", "meta/llama", {"llama-0"})};
-  auto reading = observer.read(kNow, scrapes.fetched(), expected);
-  EXPECT_TRUE(reading.variants[0].pods.empty());
-  const auto message = said(reading, ConditionKind::kLabelMismatch);
-  for (const char* part : {"llm/llama", "model_name", "llama-served", "meta/llama", "alias"}) {
-    EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
-  }
-  expected[0].model_aliases = {"llama-served"};
-  reading = observer.read(kNow, scrapes.fetched(), expected);
-  EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 2.5);
-}
-
-TEST(Observer, AnotherNamespaceIsAMismatch) {
-  Scrapes scrapes;
-  add_vllm(scrapes, pod_labels("monitoring", "llama-0", "llama"));
-  const auto reading = read_once(scrapes);
-  EXPECT_TRUE(reading.variants[0].pods.empty());
-  const auto message = said(reading, ConditionKind::kLabelMismatch);
-  EXPECT_NE(message.find("namespace"), std::string::npos);
-  EXPECT_NE(message.find("monitoring"), std::string::npos);
-}
-
-TEST(Observer, APodLabelThatIsNotThePodIsAMismatch) {
 // After a restart of ours, or a scale-up, all is well before everything has been scraped once.
 TEST(Observer, APodIsCalledMissingOnceItHadTheTimeToReport) {
   ObserverConfig config;
@@ -642,6 +617,33 @@ TEST(Observer, SeriesAreCalledUnmatchedOnceDiscoveryHadTimeForTheirPod) {
   EXPECT_NE(said(read(30), ConditionKind::kUnmatchedSeries).find("stranger"), std::string::npos);
 }
 
+TEST(Observer, AnotherModelNameIsAMismatchThatNamesLabelAndValues) {
+  Scrapes scrapes;
+  add_vllm(scrapes, pod_labels("llm", "llama-0", "llama-served"));
+  Observer observer({});
+  auto expected = std::vector{variant("llm", "llama", "meta/llama", {"llama-0"})};
+  auto reading = observer.read(kNow, scrapes.fetched(), expected);
+  EXPECT_TRUE(reading.variants[0].pods.empty());
+  const auto message = said(reading, ConditionKind::kLabelMismatch);
+  for (const char* part : {"llm/llama", "model_name", "llama-served", "meta/llama", "alias"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
+  }
+  expected[0].model_aliases = {"llama-served"};
+  reading = observer.read(kNow, scrapes.fetched(), expected);
+  EXPECT_DOUBLE_EQ(only_pod(reading).rate.value.value(), 2.5);
+}
+
+TEST(Observer, AnotherNamespaceIsAMismatch) {
+  Scrapes scrapes;
+  add_vllm(scrapes, pod_labels("monitoring", "llama-0", "llama"));
+  const auto reading = read_once(scrapes);
+  EXPECT_TRUE(reading.variants[0].pods.empty());
+  const auto message = said(reading, ConditionKind::kLabelMismatch);
+  EXPECT_NE(message.find("namespace"), std::string::npos);
+  EXPECT_NE(message.find("monitoring"), std::string::npos);
+}
+
+TEST(Observer, APodLabelThatIsNotThePodIsAMismatch) {
   Scrapes scrapes;
   add_vllm(scrapes, pod_labels("llm", "prometheus-proxy", "llama"));
   const auto reading = read_once(scrapes);

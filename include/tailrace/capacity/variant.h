@@ -51,8 +51,16 @@ struct Backlog {
   /// All requests for the model that come to the gateway, held back and refused ones included.
   std::optional<double> arrivals_per_s = std::nullopt;
   double arrivals_window_s = 0;  ///< that they were counted over; 0: since the cycle before
+  /// Requests for the model that generate nothing, such as embeddings: nothing is sized for them,
+  /// and they keep the model from zero. Empty where the gateway does not tell them apart.
+  std::optional<double> relayed_per_s = std::nullopt;
   /// Requests wait there until some replica has a place for them, rather than in replicas.
   bool one_queue = false;
+
+  /// Somebody asks for the model, whatever for; also where a number is none.
+  bool asked_for() const {
+    return !(requests <= 0 && arrivals_per_s.value_or(0) <= 0 && relayed_per_s.value_or(0) <= 0);
+  }
 };
 
 struct ModelState {

@@ -25,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,9 @@ struct DispatchConfig {
   std::string choice = "least-outstanding";
   /// Models whose jobs wait although no backend serves them yet: one is to come.
   std::vector<std::string> awaited_models;
+  /// Slots of the largest backend that an awaited model may get, where that is known: jobs that
+  /// need no more wait for it beside smaller ones, larger jobs are refused before any has come.
+  std::map<std::string, int, std::less<>> awaited_slots;
 };
 
 struct BackendSpec {
@@ -175,8 +179,9 @@ class Dispatcher {
   std::vector<PoolView> pools(MonoTime now) const;
   bool serves(std::string_view model) const;
   bool awaits(std::string_view model) const;  ///< it is one of DispatchConfig::awaited_models
-  /// Slots of the largest backend that serves the model and is not draining; 0: there is none. A
-  /// waiting job that needs more will never go, whatever becomes free.
+  /// Slots of the largest backend that serves the model and is not draining, or that is to come by
+  /// DispatchConfig::awaited_slots; 0: there is none. A waiting job that needs more will never go,
+  /// whatever becomes free.
   int largest_backend(std::string_view model) const;
   /// Estimated wait until a job submitted now would start, from the drain rate; empty while
   /// unknown.

@@ -69,6 +69,7 @@ struct ModelConfig {
   std::optional<Tokens> context_length;
   std::optional<Tokens> default_cap;
   bool awaited = false;  ///< its requests wait although no backend serves it (yet)
+  int slots = 0;         ///< of the largest backend that may come, if awaited; 0: not known
 };
 
 struct TimeoutsConfig {

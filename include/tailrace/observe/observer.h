@@ -89,6 +89,7 @@ struct GatewayReading {
   std::string model, instance;
   Freshness freshness = Freshness::kUnavailable;
   Measured arrivals_per_s;  ///< those turned away for want of room included
+  Measured relayed_per_s;   ///< that generate nothing, such as embeddings; not in `arrivals_per_s`
   Measured waiting_requests;
   Measured waiting_tokens;  ///< that the waiting ones are predicted to generate
   Measured input_tokens, output_tokens, input_cv, output_cv;
@@ -136,10 +137,10 @@ struct ObserverConfig {
   double window_s = 60;        ///< that rates and means are taken over
   double fresh_s = 60;         ///< younger is fresh
   double unavailable_s = 300;  ///< older is unavailable: facts/queueing 2.4
-  std::size_t series_max = 1'000'000;
   /// How long a pod may say nothing, or be of no variant, since it was first heard of, before that
   /// is a condition: a scrape may not have come yet, nor discovery.
   double grace_s = 0;
+  std::size_t series_max = 1'000'000;
   std::size_t points_max = 1'000;  ///< of one series
   std::size_t conditions_max = 1'000;
 };
