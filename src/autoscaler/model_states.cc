@@ -163,6 +163,15 @@ tune::Observation observation_of(const std::string& pod,
   out.requests = sum_of(engines, &PodReading::completed);
   out.ttft_ms = mean_of(engines, &PodReading::ttft_ms);
   out.itl_ms = mean_of(engines, &PodReading::itl_ms);
+  // Of several engines nobody knows which stream is where.
+  if (engines.size() == 1 && out.itl_ms) {
+    const auto& ratio = engines.front()->itl_per_stream_ratio.value;
+    const auto& error = engines.front()->itl_per_stream_error.value;
+    if (ratio && error) {
+      out.itl_per_sequence_ms = *ratio * *out.itl_ms;
+      out.itl_per_sequence_error = error;
+    }
+  }
   out.prefix_hit = mean_of(engines, &PodReading::prefix_hit);
   out.input_tokens = mean_of(engines, &PodReading::input_tokens);
   out.output_tokens = mean_of(engines, &PodReading::output_tokens);

@@ -126,6 +126,9 @@ GatewayTable tailrace() {
   t.input_squares = {{{"tailrace_prompt_tokens_squared_total"}, {"tailrace_queue_entries_total"}}};
   t.output_squares = {{{"tailrace_answer_tokens_squared_total"}, {"tailrace_answer_tokens_count"}}};
   t.dispatched = {{"tailrace_backend_requests_total"}};
+  t.pace = {{{"tailrace_backend_itl_seconds"},
+             {"tailrace_backend_itl_per_stream_seconds"},
+             {"tailrace_backend_itl_per_stream_error_seconds"}}};
   t.pod_labels = {"backend"};
   return t;
 }
@@ -180,6 +183,7 @@ void each_quantity(const GatewayTable& t, const Show& show) {
   show("output tokens", t.output_tokens);
   show("output tokens squared", t.output_squares);
   show("sent to each pod", t.dispatched);
+  show("ITL of each pod, growth with a stream, error of that", t.pace);
 }
 
 // --- names -----------------------------------------------------------------------------------
@@ -198,6 +202,9 @@ void name(Names& out, const Histogram& h) {
 void name(Names& out, const GaugeProduct& p) {
   name(out, p.one);
   name(out, p.other);
+}
+void name(Names& out, const GaugesOfPace& p) {
+  for (const Gauge& gauge : {p.gap, p.per_stream, p.error}) name(out, gauge);
 }
 void name(Names& out, const InfoProduct& p) {
   out.emplace(p.name);
@@ -239,6 +246,9 @@ std::string text(const Histogram& h) {
 }
 std::string text(const GaugeProduct& p) {
   return text(p.one) + " × " + text(p.other);
+}
+std::string text(const GaugesOfPace& p) {
+  return text(p.gap) + ", " + text(p.per_stream) + ", " + text(p.error);
 }
 std::string text(const InfoProduct& p) {
   return fmt::format("labels `{}` × `{}` of `{}`", p.one, p.other, p.name);

@@ -44,6 +44,11 @@ struct GaugeProduct {
 struct InfoProduct {
   std::string_view name, one, other;
 };
+/// A gap between tokens at a pod, by which it grows with one more stream, and the standard error of
+/// that: three levels of one moment.
+struct GaugesOfPace {
+  Gauge gap, per_stream, error;
+};
 /// How much one counter rose for each unit of another.
 struct CounterRatio {
   Counter over, under;
@@ -88,9 +93,10 @@ struct GatewayTable {
   std::vector<Gauge> waiting_requests, waiting_tokens;
   std::vector<Mean> input_tokens, output_tokens;
   std::vector<CounterRatio> input_squares, output_squares;  ///< means of squares
-  /// What was sent to each pod, which the first of `pod_labels` that is there names, with
-  /// `port_label` where there is one.
+  /// What was sent to each pod, and how fast its tokens come; the first of `pod_labels` that is
+  /// there names it, with `port_label` where there is one.
   std::vector<Counter> dispatched;
+  std::vector<GaugesOfPace> pace;
   std::vector<std::string_view> pod_labels;
   std::string_view port_label;
 };

@@ -105,7 +105,7 @@ struct Observer::Impl {
                                std::span<const ExpectedVariant> expected, Reading& out,
                                ConditionList& conditions);
   VariantReading read_variant(double now_s, const ExpectedVariant& variant, Gathered& gathered,
-                              const DispatchedByPod& dispatched, ConditionList& conditions) const;
+                              const FromGateways& gateways, ConditionList& conditions) const;
   void say_silent(const ExpectedVariant& variant, const Gathered& gathered,
                   const VariantReading& reading, const std::vector<std::string>& silent,
                   const std::vector<Exporter>& exporters, ConditionList& conditions) const;
@@ -253,7 +253,7 @@ std::vector<Gathered> Observer::Impl::gather(double now_s, const std::vector<Exp
 }
 
 VariantReading Observer::Impl::read_variant(double now_s, const ExpectedVariant& variant,
-                                            Gathered& gathered, const DispatchedByPod& dispatched,
+                                            Gathered& gathered, const FromGateways& gateways,
                                             ConditionList& conditions) const {
   VariantReading out{variant.ns, variant.model, variant.name, {}, {}};
   const auto own = [&](const Said& said) {
@@ -263,9 +263,9 @@ VariantReading Observer::Impl::read_variant(double now_s, const ExpectedVariant&
   std::vector<std::string> stale, unavailable, reset, other_engine, gone, unbelievable;
   const auto read = [&](const Exporter& e, const std::string& pod, bool several, bool expected) {
     const std::string port = e.origin.port();
-    const auto sent = dispatched_to(dispatched, variant.ns, pod, several ? port : "");
+    const auto known = of_pod(gateways, variant.ns, pod, several ? port : "");
     PodNotes notes;
-    PodReading r = pod_reading(e, meter(now_s), own, sent, notes);
+    PodReading r = pod_reading(e, meter(now_s), own, known, notes);
     r.pod = several && !port.empty() ? pod + ":" + port : pod;
     r.replica = pod;
     r.expected = expected;
@@ -517,13 +517,13 @@ Reading Observer::read(double now_s, const Fetched& fetched,
   self.remember(now_s, fetched, conditions);
   auto exporters = exporters_of(self.history);
   drop_moved(exporters);
-  const auto dispatched = dispatched_by_pod(exporters, self.meter(now_s), self.config.fresh_s);
+  const auto gateways = from_gateways(exporters, self.meter(now_s), self.config.fresh_s);
   self.expected_since.begin();
   self.unmatched_since.begin();
   auto gathered = self.gather(now_s, exporters, expected, out, conditions);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto& variant = expected[i];
-    auto reading = self.read_variant(now_s, variant, gathered[i], dispatched, conditions);
+    auto reading = self.read_variant(now_s, variant, gathered[i], gateways, conditions);
     std::vector<std::string> overdue;  // of the silent ones
     for (std::size_t p = 0; p < variant.pods.size(); ++p) {
       const bool speaks = std::any_of(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "observe/engine_tables.h"
 #include "observe/matching.h"
@@ -60,6 +61,106 @@ Measured of_dispatched(const Dispatched& dispatched, const Meter& meter) {
   return out;
 }
 
+PodKey pod_of(const Exporter& exporter, const Said& said, const GatewayTable& table) {
+  PodKey out{exporter.origin.ns, {}, {}};
+  for (const auto label : table.pod_labels) {
+    if (out.pod.empty()) out.pod = without_rank(said.label(label));
+  }
+  if (!table.port_label.empty()) out.port = said.label(table.port_label);
+  return out;
+}
+
+/// Shows what there is of a pod; without a namespace or a port that of any.
+template <class T, class Show>
+void each_of_pod(const std::map<PodKey, T>& all, const std::string& ns, const std::string& pod,
+                 const std::string& port, const Show& show) {
+  std::set<std::string> spaces{"", ns};
+  if (ns.empty()) {
+    for (const auto& [key, one] : all) spaces.insert(key.ns);
+  }
+  for (const auto& space : spaces) {
+    for (auto at = all.lower_bound({space, pod, ""});
+         at != all.end() && at->first.ns == space && at->first.pod == pod; ++at) {
+      if (port.empty() || at->first.port.empty() || at->first.port == port) show(at->second);
+    }
+  }
+}
+
+void add(Pace& sum, const Pace& one) {
+  sum.weight += one.weight;
+  sum.gap_s += one.gap_s;
+  sum.per_stream_s += one.per_stream_s;
+  sum.newest_s = std::max(sum.newest_s, one.newest_s);
+  if (sum.metric.empty()) sum.metric = one.metric;
+  if (sum.unbelievable.empty()) sum.unbelievable = one.unbelievable;
+}
+
+/// A number that a level said at one moment.
+std::optional<double> said_at(const Exporter& exporter, const Gauge& gauge, const Said& like,
+                              double time_s) {
+  for (const Said& said : exporter.named(gauge.name)) {
+    if (said.labels != like.labels || !said.track->says_number()) continue;
+    if (said.track->points.back().time_s == time_s) return said.track->points.back().value;
+  }
+  return std::nullopt;
+}
+
+/// What one gateway says of a pod: `gap`, and the other two of the same moment.
+void add_pace(Pace& sum, const Exporter& exporter, const GaugesOfPace& gauges, const Said& gap) {
+  constexpr double kLeastSeconds = 1e-12, kMostSeconds = 1e6;
+  /// As a share of the gap: a gateway that is sure beyond this knows no more than others.
+  constexpr double kErrorLeast = 1e-6;
+  if (!gap.track->says_number()) return;
+  const Point now = gap.track->points.back();
+  const auto per_stream = said_at(exporter, gauges.per_stream, gap, now.time_s);
+  const auto error = said_at(exporter, gauges.error, gap, now.time_s);
+  if (!per_stream || !error) return;
+  const std::tuple<const Gauge&, double, double> bounds[] = {
+      {gauges.gap, now.value, kLeastSeconds},
+      {gauges.per_stream, *per_stream, -kMostSeconds},
+      {gauges.error, *error, 0}};
+  for (const auto& [gauge, value, least] : bounds) {
+    if (value >= least && value <= kMostSeconds) continue;
+    sum.metric = gauges.per_stream.name;
+    sum.unbelievable = fmt::format("{} says {:g}, which cannot be", gauge.name, value);
+    return;
+  }
+  const double spread = std::max(*error, kErrorLeast * now.value);
+  const double weight = 1 / spread / spread;
+  add(sum, Pace{weight,
+                weight * now.value,
+                weight * *per_stream,
+                now.time_s,
+                std::string(gauges.per_stream.name),
+                {}});
+}
+
+void set_pace(PodReading& out, const std::optional<Pace>& pace, const Meter& meter) {
+  Measured& ratio = out.itl_per_stream_ratio;
+  Measured& error = out.itl_per_stream_error;
+  ratio.missing = "no gateway says how fast its tokens come";
+  if (pace && !pace->unbelievable.empty()) {
+    ratio.missing = pace->unbelievable;
+    ratio.unbelievable = true;
+  } else if (pace && pace->weight > 0) {
+    ratio.missing = "it does not grow, as far as can be told";
+  }
+  if (pace) {
+    ratio.metric = pace->metric;
+    ratio.age_s = meter.age_s(pace->newest_s);
+  }
+  error = ratio;
+  if (!pace || ratio.unbelievable || !(pace->per_stream_s > 0)) return;
+  // The standard error of a mean by weights 1/error² is 1/√(their sum).
+  const double growth = pace->per_stream_s / pace->gap_s;
+  const double spread = std::sqrt(pace->weight) / pace->per_stream_s;
+  if (!std::isfinite(growth) || !std::isfinite(spread)) return;
+  ratio.missing.clear();
+  error.missing.clear();
+  ratio.value = growth;
+  error.value = spread;
+}
+
 /// Requests in the window; the same series as the rate's.
 Measured completed_count(const Meter& meter, std::span<const Counter> completed) {
   for (const Counter& counter : completed) {
@@ -100,12 +201,19 @@ Freshness freshness_of(double age_s, double fresh_s, double unavailable_s) {
   return age_s < unavailable_s ? Freshness::kStale : Freshness::kUnavailable;
 }
 
-DispatchedByPod dispatched_by_pod(const std::vector<Exporter>& exporters, const MeterConfig& config,
-                                  double fresh_s) {
-  DispatchedByPod out;
+FromGateways from_gateways(const std::vector<Exporter>& exporters, const MeterConfig& config,
+                           double fresh_s) {
+  FromGateways out;
   for (const auto& exporter : exporters) {
     if (!exporter.gateway) continue;
     for (const auto& table : gateway_tables()) {
+      for (const GaugesOfPace& gauges : table.pace) {
+        for (const Said& said : exporter.named(gauges.gap.name)) {
+          const PodKey key = pod_of(exporter, said, table);
+          if (key.pod.empty() || config.now_s - said.track->newest_s() >= fresh_s) continue;
+          add_pace(out.paces[key], exporter, gauges, said);
+        }
+      }
       // Some write the same number under an old name as well: one of them counts.
       const auto counter =
           std::find_if(table.dispatched.begin(), table.dispatched.end(),
@@ -116,56 +224,49 @@ DispatchedByPod dispatched_by_pod(const std::vector<Exporter>& exporters, const 
             said.label(counter->only.label) != counter->only.value) {
           continue;
         }
-        std::string_view pod;
-        for (const auto label : table.pod_labels) {
-          if (pod.empty()) pod = said.label(label);
-        }
+        const PodKey key = pod_of(exporter, said, table);
         const auto rise =
             increase_of(after_gap(said.track->points, config.gap_s), exporter.starts());
-        if (pod.empty() || !rise || config.now_s - rise->to_s >= fresh_s) continue;
-        const std::string port(table.port_label.empty() ? "" : said.label(table.port_label));
-        auto& sum = out[{exporter.origin.ns, std::string(without_rank(pod)), port}];
+        if (key.pod.empty() || !rise || config.now_s - rise->to_s >= fresh_s) continue;
+        auto& sum = out.dispatched[key];
         sum.per_s += rise->per_s();
         sum.newest_s = std::max(sum.newest_s, rise->to_s);
         sum.metric = counter->name;
       }
     }
   }
-  std::erase_if(out, [](const auto& entry) { return !std::isfinite(entry.second.per_s); });
+  std::erase_if(out.dispatched,
+                [](const auto& entry) { return !std::isfinite(entry.second.per_s); });
   return out;
 }
 
-std::optional<Dispatched> dispatched_to(const DispatchedByPod& all, const std::string& ns,
-                                        const std::string& pod, const std::string& port) {
-  std::optional<Dispatched> sum;
-  std::set<std::string> spaces{"", ns};
-  if (ns.empty()) {
-    for (const auto& [key, dispatched] : all) spaces.insert(key.ns);
-  }
-  for (const auto& space : spaces) {
-    for (auto at = all.lower_bound({space, pod, ""});
-         at != all.end() && at->first.ns == space && at->first.pod == pod; ++at) {
-      if (!port.empty() && !at->first.port.empty() && at->first.port != port) continue;
-      if (!sum) sum = Dispatched{0, 0, at->second.metric};
-      sum->per_s += at->second.per_s;
-      sum->newest_s = std::max(sum->newest_s, at->second.newest_s);
-    }
-  }
-  if (sum && !std::isfinite(sum->per_s)) return std::nullopt;
-  return sum;
+PodFromGateways of_pod(const FromGateways& all, const std::string& ns, const std::string& pod,
+                       const std::string& port) {
+  PodFromGateways out;
+  each_of_pod(all.dispatched, ns, pod, port, [&](const Dispatched& one) {
+    if (!out.dispatched) out.dispatched = Dispatched{0, 0, one.metric};
+    out.dispatched->per_s += one.per_s;
+    out.dispatched->newest_s = std::max(out.dispatched->newest_s, one.newest_s);
+  });
+  if (out.dispatched && !std::isfinite(out.dispatched->per_s)) out.dispatched.reset();
+  each_of_pod(all.paces, ns, pod, port, [&](const Pace& one) {
+    if (!out.pace) out.pace.emplace();
+    add(*out.pace, one);
+  });
+  return out;
 }
 
 PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
-                       const std::function<bool(const Said&)>& own,
-                       const std::optional<Dispatched>& dispatched, PodNotes& notes) {
+                       const std::function<bool(const Said&)>& own, const PodFromGateways& gateways,
+                       PodNotes& notes) {
   const Meter meter(exporter, config, own);
   const EngineTable& table = table_of(*exporter.engine);
   PodReading out;
   out.engine = *exporter.engine;
   out.time_s = exporter.newest_s;
   const auto completed = whole_from(meter, table.completed);
-  out.rate = dispatched ? of_dispatched(*dispatched, meter)
-                        : completed_and_growth(meter, table, completed);
+  out.rate = gateways.dispatched ? of_dispatched(*gateways.dispatched, meter)
+                                 : completed_and_growth(meter, table, completed);
   if (!out.rate.value && table.completed.empty()) {
     out.rate.missing =
         "this engine counts no requests: it takes a gateway in front of it that does";
@@ -183,6 +284,7 @@ PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
   out.output_buckets = meter.buckets(table.output_tokens);
   out.ttft_ms = meter.mean(table.ttft_ms, finished, waiting);
   out.itl_ms = meter.mean(table.itl_ms, finished, waiting);
+  set_pace(out, gateways.pace, meter);
   out.ttft_p99_ms = meter.quantile(table.ttft_ms, 0.99);
   out.itl_p99_ms = meter.quantile(table.itl_ms, 0.99);
   out.kv_usage = meter.level(table.kv_usage, false);
@@ -193,7 +295,7 @@ PodReading pod_reading(const Exporter& exporter, const MeterConfig& config,
                     meter.gone_among(table.waiting)}) {
     if (!part.empty()) notes.gone.push_back(std::move(part));
   }
-  for (const Measured* level : {&out.running, &out.waiting}) {
+  for (const Measured* level : {&out.running, &out.waiting, &out.itl_per_stream_ratio}) {
     if (level->unbelievable) notes.unbelievable.push_back(level->missing);
   }
   return out;

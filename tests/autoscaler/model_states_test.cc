@@ -101,6 +101,33 @@ TEST(ModelStates, EverythingMeasuredReachesTheObservation) {
   EXPECT_FALSE(o.output_cv) << "no histogram, no spread";
 }
 
+TEST(ModelStates, TheGrowthOfAGapCountsWhereAReplicaIsOneEngine) {
+  const std::vector variants{variant("h100", {"a"})};
+  auto reading = reading_of(variants);
+  auto known_pace = pod("a", 2);
+  known_pace.itl_per_stream_ratio = known(0.05);
+  known_pace.itl_per_stream_error = known(0.2);
+  const auto observed = [&](const std::vector<observe::PodReading>& pods) {
+    reading.variants[0].pods = pods;
+    return model_states(reading, variants)[0].variants[0].pods[0];
+  };
+  EXPECT_DOUBLE_EQ(observed({known_pace}).itl_per_sequence_ms.value(), 0.05 * 12);
+  EXPECT_EQ(observed({known_pace}).itl_per_sequence_error, 0.2);
+  EXPECT_FALSE(observed({pod("a", 2)}).itl_per_sequence_ms);
+  EXPECT_FALSE(observed({pod("a", 2)}).itl_per_sequence_error);
+
+  auto without = known_pace;
+  without.itl_ms = {};
+  EXPECT_FALSE(observed({without}).itl_per_sequence_ms);
+  EXPECT_FALSE(observed({without}).itl_per_sequence_error);
+  auto stale = known_pace;
+  stale.freshness = Freshness::kStale;
+  EXPECT_FALSE(observed({stale}).itl_per_sequence_ms);
+  auto second = known_pace;
+  second.pod = "a:8001";
+  EXPECT_FALSE(observed({known_pace, second}).itl_per_sequence_ms) << "two engines of one replica";
+}
+
 TEST(ModelStates, TheSpreadOfLengthsComesFromTheHistogram) {
   const std::vector variants{variant("h100", {"a"})};
   auto reading = reading_of(variants);

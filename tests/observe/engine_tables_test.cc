@@ -69,6 +69,21 @@ TEST(EngineTables, NamesToFetchAreThoseOfTheEnginesAskedForAndOfGateways) {
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
 }
 
+TEST(EngineTables, WhatOurGatewayIsAskedForIsWhatItExports) {
+  const auto page = core::read_file(std::string(TAILRACE_SOURCE_DIR) + "/docs/metrics.md", 1 << 20);
+  ASSERT_TRUE(page);
+  int asked = 0;
+  for (std::string name : Observer::names_of({})) {
+    if (!name.starts_with("tailrace_")) continue;
+    for (const std::string_view suffix : {"_bucket", "_sum", "_count"}) {
+      if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+    }
+    EXPECT_THAT(*page, ::testing::HasSubstr("| `" + name + "` |"));
+    ++asked;
+  }
+  EXPECT_GE(asked, 10);
+}
+
 TEST(EngineTables, ThePageSaysWhatTheCodeKnows) {
   const auto page =
       core::read_file(std::string(TAILRACE_SOURCE_DIR) + "/docs/autoscaler-metrics.md", 1 << 20);

@@ -61,6 +61,10 @@ struct PodReading {
   /// Where the engine has histograms of lengths: what second moments are made from.
   std::vector<LengthBucket> input_buckets, output_buckets;
   Measured ttft_ms, itl_ms, ttft_p99_ms, itl_p99_ms;
+  /// By which a gap between tokens grows with one more stream, as a share of the gap, and the
+  /// standard error of that as a share of it, as gateways see them: an engine may send several
+  /// tokens at once, so that their gaps are not its own. Unknown where noise hides the growth.
+  Measured itl_per_stream_ratio, itl_per_stream_error;
   Measured running;  ///< mean over the window
   Measured waiting;  ///< newest
   Measured kv_usage, kv_tokens, prefix_hit;
