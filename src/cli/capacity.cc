@@ -236,6 +236,7 @@ Result<Question> read_question(const Flags& flags) {
 /// `show` gets the cycles in their order: all that decide, the last one with true.
 Result<bool> decide(const Flags& flags, const Question& question,
                     const std::function<void(const Answer&, bool)>& show) {
+  if (flags.state && flags.state->empty()) return bad("--state: is empty; give a file");
   const Output saved{"--state", flags.state.value_or("")};
   if (const auto ok = may_write_all({&saved, 1}, {&flags.file, 1}); !ok) return fail(ok.error());
   capacity::CycleState state(question.fleet.stabilisation);

@@ -8,6 +8,7 @@
 
 #include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
+#include "tailrace/engine/presets.h"
 #include "tailrace/engine/profile.h"
 #include "tailrace/simulate/latency_oracle.h"
 
@@ -201,10 +202,11 @@ std::vector<std::string_view> unused(const ServiceFlags& flags, Mode mode) {
 /// What an answer about a preset rests on or leaves out.
 std::vector<std::string> preset_notes(const ServiceFlags& flags, const engine::EngineConfig& preset,
                                       const Service& service) {
-  std::vector<std::string> notes{
-      fmt::format("times and limits that no flag gives are those of {}, not measured at your place "
-                  "(tailrace presets says where they come from)",
-                  core::printable(*flags.preset))};
+  std::vector<std::string> notes{fmt::format(
+      "times and limits that no flag gives are those of {}{}", core::printable(*flags.preset),
+      engine::find_preset(*flags.preset)
+          ? ", not measured at your place (tailrace presets says where they come from)"
+          : "")};
   if (preset.cost.cpu_ms > 0 || preset.cost.cpu_per_request_ms > 0) {
     notes.emplace_back("its time on the CPU is left out");
   }
@@ -246,7 +248,7 @@ std::vector<std::string> assumptions(const ServiceFlags& flags, Mode mode, const
 
 Result<double> read_real(std::string_view flag, const std::string& text, std::string_view remedy) {
   const auto value = core::parse_double(text);
-  if (value && std::isfinite(*value)) return *value;
+  if (value && std::isfinite(*value)) return *value == 0 ? 0 : *value;  // -0 is 0
   return bad(fmt::format("{}: {} is not a number; give {}", flag, core::quoted(text), remedy));
 }
 

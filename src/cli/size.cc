@@ -158,8 +158,6 @@ Result<Answer> answer(const Flags& flags) {
       return bad(fmt::format("arrival: {} is below 0; give requests per second in all, such as 40",
                              *arrival));
     }
-    // Before the sizing, so that a bad one is an error even where no rate is reachable.
-    if (const auto ok = queueing::replicas_for(*arrival, 1); !ok) return fail(ok.error());
     out.arrival = *arrival;
   }
   auto sizing = queueing::size(out.service.model, out.service.workload, out.targets);

@@ -201,6 +201,9 @@ Result<void> learn(const Flags& flags) {
   if (!config) return fail(of_flag(config.error()));
   const auto estimator = tune::make_estimator(*config);
   if (!estimator) return fail(of_flag(estimator.error()));
+  if (flags.save && flags.save->empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--save: is empty; give a file");
+  }
   const Output state{"--save", flags.save.value_or("")};
   if (const auto ok = may_write_all({&state, 1}, {&flags.file, 1}); !ok) return fail(ok.error());
   if (flags.load) {

@@ -37,7 +37,9 @@ Error system_error(std::string_view what, const std::string& path) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} {}: it is a folder; give a file", what, quoted(path, 256))};
   }
-  const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal;
+  const bool nowhere =
+      errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == ELOOP;
+  const ErrorCode code = nowhere ? ErrorCode::kNotFound : ErrorCode::kInternal;
   return Error{code, fmt::format("{} {}: {}", what, quoted(path, 256), std::strerror(errno))};
 }
 

@@ -98,7 +98,9 @@ Result<LineReader> LineReader::open(const std::string& path, std::size_t max_lin
   const int fd = standard_input ? 0 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   std::string name = standard_input ? "standard input" : core::printable(path);
   if (fd < 0) {
-    return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal,
+    const bool nowhere =
+        errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == ELOOP;
+    return fail(nowhere ? ErrorCode::kNotFound : ErrorCode::kInternal,
                 fmt::format("{}: cannot open: {}", name, std::strerror(errno)));
   }
   struct stat about{};

@@ -259,6 +259,7 @@ void choose_baseline(Experiment& experiment, const Settings& settings, Problems&
     experiment.compared = named(settings.compare);
     if (!experiment.compared) {
       std::vector<std::string> names;
+      names.reserve(dimensions.size());
       for (const auto& dimension : dimensions) names.push_back(dimension.name);
       problems.add(
           "compare",
@@ -393,6 +394,7 @@ void set_mean_rate(ArrivalSpec& arrivals, double per_second) {
 
 std::string Experiment::label(const Cell& cell) const {
   std::vector<std::string> parts;
+  parts.reserve(dimensions.size());
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     parts.push_back(fmt::format("{} {}", dimensions[d].name, dimensions[d].labels[cell.labels[d]]));
   }

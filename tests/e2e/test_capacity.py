@@ -123,6 +123,15 @@ def test_a_folder_is_no_input(tmp_path, args):
     assert done.returncode == 2 and "it is a folder; give a file" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("args", [["FILE/x"], [METRICS, "--config", "FILE/x"], [METRICS, "--state", "FILE/x"],
+                                  [METRICS, "--state", ""], [METRICS, "--config", ""], ["n" * 300]])
+def test_a_path_that_leads_nowhere_is_bad_input(tmp_path, args):
+    (tmp_path / "file").write_text("")
+    done = capacity(*[str(arg).replace("FILE", str(tmp_path / "file")) for arg in args])
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
 @pytest.mark.parametrize("rows, words", [
     ("", "no rows"),
     ("0,ns,m,v,p,fast,1,1,1,1", "line 2: column rate: \"fast\" is not a number"),

@@ -194,6 +194,12 @@ def test_contradicting_targets_are_no_error():
     assert tailrace("size", *LLAMA, "--ttft", "1000", "--e2e", "5").returncode == 3
 
 
+def test_many_replicas_are_an_answer_up_to_a_limit():
+    found = document("size", *LLAMA, "--itl", "20", "--arrival", "1e10")
+    assert found["replicas"] == pytest.approx(1e10 / found["rate_per_replica"], rel=1e-6)
+    assert "for 0 requests/s" in tailrace("size", *LLAMA, "--itl", "20", "--arrival", "-0").stdout
+
+
 def test_the_table_says_how_many_and_why():
     done = tailrace("size", *LLAMA, "--ttft", "200", "--itl", "30", "--arrival", "100")
     assert done.returncode == 0

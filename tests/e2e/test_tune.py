@@ -132,6 +132,7 @@ def test_a_state_of_the_other_estimator_or_a_damaged_one_is_refused(tmp_path):
     (["--knee-tokens", "1e300"], ["--knee-tokens"]),
     (["--iterations", "three"], ["--iterations", "three"]),
     (["--save", "/nowhere/at/all"], ["--save", "/nowhere"]),
+    (["--save", ""], ["--save: is empty"]),
 ])
 def test_a_bad_flag_is_one_clear_error(args, words):
     done = tune(SAWTOOTH, *args, "--json")
