@@ -51,6 +51,9 @@ Followed Doubling::follow(bool varying, Columns columns, double noise, std::uint
     o.pod = "pod-0";
     o.ttft_ms = *o.ttft_ms * std::exp(noise * rng.normal());
     o.itl_ms = *o.itl_ms * std::exp(noise * rng.normal());
+    if (o.itl_per_sequence_ms) {
+      o.itl_per_sequence_ms = *o.itl_per_sequence_ms * std::exp(noise * rng.normal());
+    }
     if (columns == Columns::kBare) o = bare(o);
     const auto estimate = (*estimator)->update(std::span(&o, 1));
     if (i < kBefore || !estimate.values) continue;
@@ -119,12 +122,14 @@ std::vector<Bad> bad_cycles(const Subject& subject, const Observation& last) {
 
 int print_injection(std::FILE* out, std::vector<Feeder>& feeders, const Options&) {
   int missed = 0;
-  std::fprintf(out,
-               "### A doubling of alpha\n\nCycles until lambda\\* is within 15 %% of the new truth "
-               "and stays there; limit %d.\n\n"
-               "| server | load | columns | noise | cycles | error at the end |\n"
-               "|---|---|---|---|---|---|\n",
-               kFollowedWithin);
+  std::fprintf(
+      out,
+      "### A doubling of alpha\n\nCycles until lambda\\* is within 15 %% of the new truth "
+      "and stays there; limit %d. Bare columns are there for comparison, and do not count as "
+      "missed.\n\n"
+      "| server | load | columns | noise | cycles | error at the end |\n"
+      "|---|---|---|---|---|---|\n",
+      kFollowedWithin);
   for (const Feeder& feeder : feeders) {
     Doubling doubling(feeder.subject());
     for (const bool varying : {false, true}) {
@@ -132,7 +137,7 @@ int print_injection(std::FILE* out, std::vector<Feeder>& feeders, const Options&
         for (const double noise : {0.0, 0.03}) {
           const Followed f = doubling.follow(varying, columns, noise, 1);
           const bool held = f.cycles && *f.cycles <= kFollowedWithin;
-          missed += held ? 0 : 1;
+          if (columns == Columns::kAll && !held) ++missed;
           const std::string cycles = f.cycles ? std::to_string(*f.cycles) : "never";
           std::fprintf(out, "| %s | %s | %s | %.0f %% | %s | %+.1f %% |\n",
                        feeder.subject().name.c_str(), varying ? "sawtooth" : "constant 0.3",

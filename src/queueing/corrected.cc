@@ -112,6 +112,8 @@ Latency Corrected::at(double rate_per_s, Detail detail, const WhichPercentiles& 
       spread = spread_of(at, work, lambda);
     }
   }
+  const double plain_cov = spread.tn_cov;
+  if (lambda > 0) add_contexts(at, work, iteration.gamma_ms, lambda, spread);
   const double t = at.iteration;
   const double prefill = at.slopes.prefill;
   const double decoding = lambda * work.decodes * t;
@@ -127,7 +129,7 @@ Latency Corrected::at(double rate_per_s, Detail detail, const WhichPercentiles& 
   // processor sharing gives, bursts of fixed lengths end together as they came.
   const double load = std::min(out.rho, 1 - 1e-9);
   const double sharing = work.iterations * out.delta_ms / (1 - load);
-  const double bursts = std::max(0.0, spread.tn_cov / t - sharing);
+  const double bursts = std::max(0.0, plain_cov / t - sharing);
   const double bent = 1 + std::min(1.0, iteration.knee_tokens / std::max(1.0, decoding));
   const double service = work.iterations * t + spread.tn_cov / t +
                          kFixedBursts * bent * std::max(0.0, 1 - work.length_cv2) * bursts;
@@ -163,7 +165,11 @@ Latency Corrected::at(double rate_per_s, Detail detail, const WhichPercentiles& 
   // An idle engine begins at once: no rest of an iteration, nor those who would arrive in it.
   own = std::max(alpha, own - occupied.idle * lambda * prefill * alpha);
   out.iteration_ms = t;
-  if (work.decodes > 0) out.itl_per_sequence_ms = at.slopes.decode;
+  if (work.decodes > 0) {
+    // Where long contexts are, there are more of all.
+    const double with_them = spread.n_var > 0 ? spread.contexts_cov / spread.n_var : 0;
+    out.itl_per_sequence_ms = at.slopes.decode + with_them;
+  }
   out.wait_ms = wait + (t + t_var / t - occupied.idle * alpha) / 2;
   out.ttft_ms = *out.wait_ms + own;
   out.e2e_ms = *out.ttft_ms + work.decodes * *out.itl_ms;

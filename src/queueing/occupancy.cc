@@ -13,6 +13,8 @@ struct Sums {
 };
 
 constexpr double kMostLoad = 1 - 1e-7;
+/// Nearer to 1 the batch's limit holds before its mean is reached.
+constexpr double kLeastRest = 1e-2;
 /// Wider laws are summed over a grid instead of over every number.
 constexpr double kWideSd = 40;
 
@@ -48,6 +50,29 @@ Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate)
   out.tn_cov = std::max(0.0, p * k_var + w * d_var + (p + w) * kd_cov);
   out.next_cov = p * rate * out.t_var + w * go_on * out.tn_cov;
   return out;
+}
+
+// What contexts add to an iteration beside their mean is a slow noise e. Arrivals follow the time
+// that iterations take, and leave after their own number of them, so n follows e as
+// n' = (1 − (1 − load)/iterations) n + rate · e. The noise is remembered for as long as those last
+// who make it.
+void add_contexts(const OperatingPoint& at, const RequestWork& work, double gamma_ms,
+                  double rate_per_ms, Spread& spread) {
+  const double o = work.iterations, w = at.slopes.decode;
+  const double rest =
+      std::max(kLeastRest, 1 - rate_per_ms * (at.slopes.prefill + work.decodes * w));
+  const double prompt_lasts = (1 + work.length_cv2) / 2;  // of an answer's length
+  const double kept = work.ages_var * work.age_lasts / (1 + rest * work.age_lasts) +
+                      work.touched_var * prompt_lasts / (1 + rest * prompt_lasts);
+  const double there = work.decodes * at.iteration * gamma_ms * gamma_ms;
+  const double cov = rate_per_ms * there * o * kept;
+  const double n_var = rate_per_ms * o / rest * cov;
+  const double t_var = there * (work.ages_var + work.touched_var) + 2 * w * cov + w * w * n_var;
+  spread.contexts_cov = cov;
+  spread.n_var += n_var;
+  spread.tn_cov += cov + w * n_var;
+  spread.t_var += t_var;
+  spread.next_cov += (1 + rate_per_ms * at.slopes.prefill) * t_var;
 }
 
 Occupancy occupancy(double mode, double variance, double slots, double beyond) {

@@ -11,10 +11,16 @@ namespace tailrace::queueing {
 /// no limit binds. All are per unit of rate, so that they have a limit at rate 0.
 struct Spread {
   double n_var = 0, t_var = 0, tn_cov = 0;
-  double next_cov = 0;  ///< of T and the next iteration
+  double next_cov = 0;      ///< of T and the next iteration
+  double contexts_cov = 0;  ///< of n and what contexts of other than mean length add to T
 };
 
 Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate_per_ms);
+
+/// Adds what contexts of different length do: long ones stay long, slow down everybody, and let the
+/// batch grow for as long.
+void add_contexts(const OperatingPoint& at, const RequestWork& work, double gamma_ms,
+                  double rate_per_ms, Spread& spread);
 
 /// Over time. `full` and `waiting` are those of exponential lengths.
 struct Occupancy {

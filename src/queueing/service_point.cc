@@ -14,6 +14,8 @@ constexpr double kBlockTokens = 16;
 /// Of a request: an answer of one token behind a cached prompt computes none. Shorter prompts are
 /// none, so that what is divided by their length stays finite.
 constexpr double kLeastTokens = 1e-9;
+/// Times their mean, no answer of a usual law is longer.
+constexpr double kLongest = 16;
 /// Tokens computed again for each answer token while memory is full. Measured.
 constexpr double kRecomputed = 0.95;
 
@@ -102,11 +104,18 @@ RequestWork work_of(const ServiceModel& model, const Workload& w) {
       computed * computed * std::max(0.0, w.input_second_moment - w.input_mean * w.input_mean);
   if (work.prefill < kLeastTokens) work.prefill = work.prefill_var = 0;
   work.touched = w.input_mean;
+  work.touched_var = std::max(0.0, w.input_second_moment - w.input_mean * w.input_mean);
   const double decode_sum = d_input + (d_square + work.decodes) / 2;
   work.decode_kv = work.decodes > 0 ? decode_sum / work.decodes : 0;
   work.resident = (w.input_mean + decode_sum) / work.iterations;
   work.length_cv2 = std::max(0.0, w.output_second_moment - w.output_mean * w.output_mean) /
                     (work.iterations * work.iterations);
+  // Lengths are taken for log-normal; their third moment says how ages vary. The other is a fit to
+  // the integral of exp(−s/2) over the autocovariance of ages, s in lengths of an answer.
+  const double square = 1 + work.length_cv2;
+  const double cube = std::min(square * square, kLongest) * square;
+  work.ages_var = work.iterations * work.iterations * (cube / 3 - square * square / 4);
+  work.age_lasts = 2.17 * std::pow(work.length_cv2, 1.3);
   return work;
 }
 

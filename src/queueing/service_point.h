@@ -16,6 +16,9 @@ struct RequestWork {
   double prefill_var = 0;  ///< their variance
   double touched = 0;      ///< prompt tokens that are touched
   double decode_kv = 0;    ///< context that a decode touches
+  double touched_var = 0;  ///< of the prompts' context
+  double ages_var = 0;     ///< of the answer tokens that those in the batch have made
+  double age_lasts = 0;    ///< how long an age tells of the batch, in lengths of an answer
   double resident = 0;     ///< context that it holds, over its iterations
   double length_cv2 = 0;   ///< squared coefficient of variation of its iterations
 };

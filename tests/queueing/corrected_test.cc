@@ -136,6 +136,30 @@ TEST(Corrected, HeavyTailsCostCapacity) {
   EXPECT_LT(tailed, 0.85 * fixed);
 }
 
+TEST(Corrected, LongContextsSlowEverybodyForAsLongAsTheyStay) {
+  // 20,000 requests of the emulated engine, prompts and answers log-normal.
+  const ServiceModel m = model(kSample, 64);
+  struct Simulated {
+    double rate, ttft_ms, itl_ms, running, per_sequence_ms;
+  };
+  const Simulated simulated[] = {{0.0972, 48.09, 12.17, 1.20, 2.17},
+                                 {0.1945, 54.85, 15.89, 3.13, 2.11},
+                                 {0.2917, 66.14, 23.17, 6.84, 2.10}};
+  for (const Simulated& row : simulated) {
+    const Latency out = at(m, Workload::of(row.rate, 2039, 1010, 0.810, 1.406));
+    EXPECT_NEAR(*out.ttft_ms, row.ttft_ms, 0.01 * row.ttft_ms);
+    EXPECT_NEAR(*out.itl_ms, row.itl_ms, 0.015 * row.itl_ms);
+    EXPECT_NEAR(*out.concurrency, row.running, 0.015 * row.running);
+    EXPECT_NEAR(*out.itl_per_sequence_ms, row.per_sequence_ms, 0.1 * row.per_sequence_ms);
+  }
+}
+
+TEST(Corrected, OneMoreSequenceCostsItsTokenAndItsContext) {
+  const Latency out = at(model(kH100), Workload::of(2, 1024, 256));
+  EXPECT_NEAR(*out.itl_per_sequence_ms, 0.02 + 7.6e-5 * (1024 + 128), 2e-4);
+  EXPECT_FALSE(at(model(kH100), Workload::of(2, 1024, 1)).itl_per_sequence_ms);
+}
+
 TEST(Corrected, AKneeIsFilledByMostPromptsOfRandomSize) {
   // 15,400 requests of the emulated engine, prompts log-normal with a
   // coefficient of variation of 1, answers exponential. Prompts are hardly ever shorter than the
