@@ -13,8 +13,8 @@ struct Sums {
 };
 
 constexpr double kMostLoad = 1 - 1e-7;
-/// Nearer to 1 the batch's limit holds before its mean is reached.
-constexpr double kLeastRest = 1e-2;
+/// Of the load, what those make who come and go while a long context stays. Measured.
+constexpr double kQuickLoad = 0.85;
 /// Wider laws are summed over a grid instead of over every number.
 constexpr double kWideSd = 40;
 
@@ -54,13 +54,13 @@ Spread spread_of(const OperatingPoint& at, const RequestWork& work, double rate)
 
 // What contexts add to an iteration beside their mean is a slow noise e. Arrivals follow the time
 // that iterations take, and leave after their own number of them, so n follows e as
-// n' = (1 − (1 − load)/iterations) n + rate · e. The noise is remembered for as long as those last
-// who make it.
+// n' = (1 − (1 − load)/iterations) n + rate · e, with the load of those who are quicker than e.
+// That is remembered for as long as those last who make it.
 void add_contexts(const OperatingPoint& at, const RequestWork& work, double gamma_ms,
                   double rate_per_ms, Spread& spread) {
   const double o = work.iterations, w = at.slopes.decode;
-  const double rest =
-      std::max(kLeastRest, 1 - rate_per_ms * (at.slopes.prefill + work.decodes * w));
+  const double load = rate_per_ms * (at.slopes.prefill + work.decodes * w);
+  const double rest = 1 - kQuickLoad * std::min(1.0, load);
   const double prompt_lasts = (1 + work.length_cv2) / 2;  // of an answer's length
   const double kept = work.ages_var * work.age_lasts / (1 + rest * work.age_lasts) +
                       work.touched_var * prompt_lasts / (1 + rest * prompt_lasts);

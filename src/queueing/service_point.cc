@@ -14,8 +14,8 @@ constexpr double kBlockTokens = 16;
 /// Of a request: an answer of one token behind a cached prompt computes none. Shorter prompts are
 /// none, so that what is divided by their length stays finite.
 constexpr double kLeastTokens = 1e-9;
-/// Times their mean, no answer of a usual law is longer.
-constexpr double kLongest = 16;
+/// Squared coefficient of variation at which a log-normal and a cut log-t do the same to the batch.
+constexpr double kLogTFrom = 1.9;
 /// Tokens computed again for each answer token while memory is full. Measured.
 constexpr double kRecomputed = 0.95;
 
@@ -110,12 +110,17 @@ RequestWork work_of(const ServiceModel& model, const Workload& w) {
   work.resident = (w.input_mean + decode_sum) / work.iterations;
   work.length_cv2 = std::max(0.0, w.output_second_moment - w.output_mean * w.output_mean) /
                     (work.iterations * work.iterations);
-  // Lengths are taken for log-normal; their third moment says how ages vary. The other is a fit to
-  // the integral of exp(−s/2) over the autocovariance of ages, s in lengths of an answer.
+  // Ages vary by the third moment of the lengths. Of a log-normal, up to where a log-t cut at 16
+  // times its mean, as percentiles take answers, has less. How long an age lasts is a fit to the
+  // integral of exp(−s/2) over its autocovariance at s.
   const double square = 1 + work.length_cv2;
-  const double cube = std::min(square * square, kLongest) * square;
-  work.ages_var = work.iterations * work.iterations * (cube / 3 - square * square / 4);
+  const double unit = work.iterations * work.iterations;
+  work.ages_var = unit * square * square * (square / 3 - 0.25);
   work.age_lasts = 2.17 * std::pow(work.length_cv2, 1.3);
+  if (work.length_cv2 > kLogTFrom) {
+    work.ages_var = unit * 3.3 * work.length_cv2;
+    work.age_lasts = 4.2;
+  }
   return work;
 }
 

@@ -328,10 +328,9 @@ void merge_into(std::vector<Row>& rows, Row row, double width) {
   const double share = fresh / (kept + fresh);
   old.workload = mix(old.workload, row.workload, share);
   if (row.known[kPerSequence]) {
-    old.per_sequence_error =
-        old.known[kPerSequence]
-            ? std::hypot((1 - share) * old.per_sequence_error, share * row.per_sequence_error)
-            : row.per_sequence_error;
+    // Windows of one meter overlap, so errors do not average out as independent ones would.
+    const double by = old.known[kPerSequence] ? share : 1;
+    old.per_sequence_error += by * (row.per_sequence_error - old.per_sequence_error);
   }
   for (std::size_t m = 0; m < kOutputs; ++m) {
     if (!row.known[m]) continue;

@@ -147,10 +147,10 @@ TEST(Corrected, LongContextsSlowEverybodyForAsLongAsTheyStay) {
                                  {0.2917, 66.14, 23.17, 6.84, 2.10}};
   for (const Simulated& row : simulated) {
     const Latency out = at(m, Workload::of(row.rate, 2039, 1010, 0.810, 1.406));
-    EXPECT_NEAR(*out.ttft_ms, row.ttft_ms, 0.01 * row.ttft_ms);
-    EXPECT_NEAR(*out.itl_ms, row.itl_ms, 0.015 * row.itl_ms);
-    EXPECT_NEAR(*out.concurrency, row.running, 0.015 * row.running);
-    EXPECT_NEAR(*out.itl_per_sequence_ms, row.per_sequence_ms, 0.1 * row.per_sequence_ms);
+    EXPECT_NEAR(*out.ttft_ms, row.ttft_ms, 0.025 * row.ttft_ms);
+    EXPECT_NEAR(*out.itl_ms, row.itl_ms, 0.03 * row.itl_ms);
+    EXPECT_NEAR(*out.concurrency, row.running, 0.03 * row.running);
+    EXPECT_NEAR(*out.itl_per_sequence_ms, row.per_sequence_ms, 0.12 * row.per_sequence_ms);
   }
 }
 
