@@ -95,25 +95,34 @@ void add(Pace& sum, const Pace& one) {
   if (sum.unbelievable.empty()) sum.unbelievable = one.unbelievable;
 }
 
-/// A number that a level said at one moment.
-std::optional<double> said_at(const Exporter& exporter, const Gauge& gauge, const Said& like,
-                              double time_s) {
+/// What each series of a level said last.
+using NewestPoints = std::map<Labels, Point>;
+
+NewestPoints newest_points(const Exporter& exporter, const Gauge& gauge) {
+  NewestPoints out;
   for (const Said& said : exporter.named(gauge.name)) {
-    if (said.labels != like.labels || !said.track->says_number()) continue;
-    if (said.track->points.back().time_s == time_s) return said.track->points.back().value;
+    if (said.track->says_number()) out.emplace(said.labels, said.track->points.back());
   }
-  return std::nullopt;
+  return out;
+}
+
+/// The number of that series at that moment.
+std::optional<double> said_at(const NewestPoints& points, const Labels& labels, double time_s) {
+  const auto found = points.find(labels);
+  if (found == points.end() || found->second.time_s != time_s) return std::nullopt;
+  return found->second.value;
 }
 
 /// What one gateway says of a pod: `gap`, and the other two of the same moment.
-void add_pace(Pace& sum, const Exporter& exporter, const GaugesOfPace& gauges, const Said& gap) {
+void add_pace(Pace& sum, const GaugesOfPace& gauges, const NewestPoints& growths,
+              const NewestPoints& errors, const Said& gap) {
   constexpr double kLeastSeconds = 1e-12, kMostSeconds = 1e6;
   /// As a share of the gap: a gateway that is sure beyond this knows no more than others.
   constexpr double kErrorLeast = 1e-6;
   if (!gap.track->says_number()) return;
   const Point now = gap.track->points.back();
-  const auto per_stream = said_at(exporter, gauges.per_stream, gap, now.time_s);
-  const auto error = said_at(exporter, gauges.error, gap, now.time_s);
+  const auto per_stream = said_at(growths, gap.labels, now.time_s);
+  const auto error = said_at(errors, gap.labels, now.time_s);
   if (!per_stream || !error) return;
   const std::tuple<const Gauge&, double, double> bounds[] = {
       {gauges.gap, now.value, kLeastSeconds},
@@ -208,10 +217,12 @@ FromGateways from_gateways(const std::vector<Exporter>& exporters, const MeterCo
     if (!exporter.gateway) continue;
     for (const auto& table : gateway_tables()) {
       for (const GaugesOfPace& gauges : table.pace) {
+        const auto growths = newest_points(exporter, gauges.per_stream);
+        const auto errors = newest_points(exporter, gauges.error);
         for (const Said& said : exporter.named(gauges.gap.name)) {
           const PodKey key = pod_of(exporter, said, table);
           if (key.pod.empty() || config.now_s - said.track->newest_s() >= fresh_s) continue;
-          add_pace(out.paces[key], exporter, gauges, said);
+          add_pace(out.paces[key], gauges, growths, errors, said);
         }
       }
       // Some write the same number under an old name as well: one of them counts.
