@@ -333,7 +333,11 @@ std::vector<GatewayReading> gateway_readings(const Exporter& exporter, const Met
       r.model = model;
       r.instance = exporter.origin.name();
       r.arrivals_per_s = meter.rate(table.arrivals);
-      if (!table.relayed.empty()) r.relayed_per_s = meter.rate(table.relayed);
+      if (table.relayed.empty()) {
+        r.relayed_per_s.missing = "this gateway does not tell requests that generate nothing apart";
+      } else {
+        r.relayed_per_s = meter.rate(table.relayed);
+      }
       r.waiting_requests = meter.newest_level(table.waiting_requests, kRequestsMost);
       r.waiting_tokens = meter.newest_level(table.waiting_tokens, kCountMost);
       r.input_tokens = meter.mean(table.input_tokens, r.arrivals_per_s, {});

@@ -124,7 +124,8 @@ RC_GTEST_PROP(Readings, AreFiniteAndNeverNegativeWhateverComes, ()) {
             &PodReading::output_tokens, &PodReading::ttft_ms, &PodReading::itl_ms,
             &PodReading::ttft_p99_ms, &PodReading::itl_p99_ms, &PodReading::running,
             &PodReading::waiting, &PodReading::kv_usage, &PodReading::kv_tokens,
-            &PodReading::prefix_hit}) {
+            &PodReading::prefix_hit, &PodReading::itl_per_stream_ratio,
+            &PodReading::itl_per_stream_error}) {
         check(pod.*quantity);
       }
     }
