@@ -15,7 +15,8 @@ class Collector final : public core::SchemaVisitor {
   void field(core::Field field) override {
     if (field.help.empty()) return;  // it only answers what is no key
     if (values.size() == kSettingsShownMax) return;
-    std::string value(core::utf8_prefix(field.default_text, kSettingBytesMax));
+    // A file's name may be any bytes; a report is UTF-8.
+    std::string value = core::valid_utf8(core::utf8_prefix(field.default_text, kSettingBytesMax));
     if (field.is_list && !value.empty()) value = "[" + value + "]";
     values.emplace_back(prefix_ + field.name, std::move(value));
   }

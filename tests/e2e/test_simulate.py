@@ -102,6 +102,19 @@ def test_what_an_arm_changes_is_told(tmp_path):
     assert "Settings in force" in text and "workload.classes.chat.lengths.cap" in text and "a100-8b" in text
 
 
+def test_reports_are_utf8_whatever_bytes_name_a_trace(tmp_path):
+    trace = os.fsencode(tmp_path) + b"/\xff\xfe.jsonl"
+    with open(trace, "w") as file:
+        for second in range(10):
+            file.write(json.dumps({"arrival_s": second, "prompt_tokens": 9, "output_tokens": 9}) + "\n")
+    page = tmp_path / "page.html"
+    done = subprocess.run([BIN, "simulate", "--trace", trace, "--json", "--html", page], capture_output=True,
+                          timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.decode())["in_force"]["workload.trace.files"].endswith("/??.jsonl]")
+    assert "/??.jsonl" in page.read_text(encoding="utf-8")
+
+
 def test_settings_in_reports_are_bounded(tmp_path):
     path = tmp_path / "many.yaml"
     classes = "\n".join(f"    class-{i}: {{share: 1}}" for i in range(300))
