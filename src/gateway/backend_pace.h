@@ -1,8 +1,9 @@
 // How fast do a backend's tokens come, and how many of its streams decode at once?
 //
-// A BackendPace for each address, kept while its backend is put again, and a PacedStream for each
-// streaming answer of one choice: it counts among its backend's streams from its first token until
-// its last or until it is destroyed, so that no way to end can leave it counted. Loop thread only.
+// A BackendPace for each address of a backend, kept while its backend is put again or streams are
+// on their way, also if it was removed in between, and a PacedStream for each streaming answer of
+// one choice: it counts among its backend's streams from its first token until its last or until it
+// is destroyed, so that no way to end can leave it counted. Loop thread only.
 #pragma once
 
 #include <cstdint>

@@ -23,6 +23,15 @@ std::vector<std::shared_ptr<Backend>> Backends::all() const {
   return result;
 }
 
+std::shared_ptr<BackendPace> Backends::pace_of(const std::string& name,
+                                               const net::Endpoint& endpoint) {
+  std::erase_if(paces_, [](const auto& entry) { return entry.second.expired(); });
+  auto& known = paces_[{name, endpoint}];
+  auto pace = known.lock();
+  if (!pace) known = pace = std::make_shared<BackendPace>();
+  return pace;
+}
+
 bool Backends::any_ready() const {
   return std::any_of(table_.begin(), table_.end(), [](const auto& entry) {
     return entry.second->healthy && entry.second->confirmed;

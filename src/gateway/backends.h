@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gateway/backend_pace.h"
@@ -30,7 +31,7 @@ struct Backend {
   bool confirmed = false;   ///< a probe has succeeded since it was last unhealthy
   std::string last_error;   ///< of the last failed probe or connection
   std::string models_json;  ///< the `data` array of its /v1/models, "" while unknown
-  std::shared_ptr<BackendPace> pace = std::make_shared<BackendPace>();
+  std::shared_ptr<BackendPace> pace;
 };
 
 class Backends {
@@ -41,9 +42,13 @@ class Backends {
   /// By name, so that every listing has one order.
   std::vector<std::shared_ptr<Backend>> all() const;
   bool any_ready() const;  ///< at least one is healthy by a probe
+  /// Of a backend that is about to be put. The one that it had, where streams that began before it
+  /// was removed are still on their way: they are part of the batch.
+  std::shared_ptr<BackendPace> pace_of(const std::string& name, const net::Endpoint& endpoint);
 
  private:
   std::map<std::string, std::shared_ptr<Backend>, std::less<>> table_;
+  std::map<std::pair<std::string, net::Endpoint>, std::weak_ptr<BackendPace>> paces_;
 };
 
 }  // namespace tailrace::gateway

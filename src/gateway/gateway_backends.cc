@@ -29,10 +29,10 @@ Result<void> Gateway::Impl::put_backend(const BackendConfig& config_in) {
     backend->healthy = before->healthy;
     backend->confirmed = before->confirmed;
     backend->models_json = before->models_json;
-    backend->pace = before->pace;
   } else if (before) {
     client->forget(before->url.endpoint);
   }
+  backend->pace = backends.pace_of(backend->name, backend->url.endpoint);
   (void)dispatcher.set_health(backend->name, backend->healthy, now);
   metrics.add_backend(backend->name);
   for (const auto& model : backend->models) metrics.add_model(model);

@@ -145,6 +145,25 @@ TEST_F(Pace, GoesWithItsBackendAndStaysWhereTheBackendIsPutAgain) {
   for (const char* series : {kGap, kPerStream, kError}) EXPECT_FALSE(value(series)) << series;
 }
 
+TEST_F(Pace, StreamsCountAgainWhereTheirBackendWasRemovedAndPutAgain) {
+  auto& engine = engine_that_says(2);
+  const auto reply = world.stream(), other = world.stream();
+  world.run(milliseconds(5));
+  EXPECT_EQ(value(kStreams), 2);
+  const auto removed = world.admin("DELETE", "/tailrace/v1/backends/a");
+  world.run(milliseconds(5));
+  EXPECT_EQ(removed->status(), 200);
+  engine.requests.front()->done();
+  const auto put = world.admin("PUT", "/tailrace/v1/backends/a",
+                               "{\"url\":\"" + engine.url() + "\",\"models\":[\"m\"],\"slots\":8}");
+  world.run(milliseconds(5));
+  EXPECT_LT(put->status(), 300) << put->body;
+  EXPECT_EQ(value(kStreams), 1) << "it is still in the engine's batch";
+  engine.requests.back()->done();
+  world.run(milliseconds(5));
+  EXPECT_EQ(value(kStreams), 0);
+}
+
 TEST_F(Pace, StreamsCountFromTheirFirstTokenUntilTheirLast) {
   auto& engine = engine_that_says(0);
   const auto reply = world.stream();
