@@ -27,6 +27,8 @@ constexpr double kMillisLeast = 1e-4, kMillisMost = 1e8;
 constexpr double kRunningMost = 1e6;
 /// Where none is given, and where the logarithm of what was measured is no longer a normal.
 constexpr double kPerSequenceError = 0.1, kPerSequenceErrorMost = 0.3;
+/// Of the gap, that all of the batch add to it: below 1, and as much again for noise.
+constexpr double kPerBatchMost = 2;
 constexpr double kRateVarianceMost = 4;
 
 /// Of the slots or of the memory: nobody can say how long the line behind a full batch is.
@@ -169,8 +171,11 @@ Row row_of(const Observation& o, const PodReport* last, const queueing::ServiceM
     row.known[kRunning] = true;
     row.seen[kRunning] = std::log(*running);
   }
-  // More than all of the gap is noise, however sure of itself.
-  const auto per_sequence = known(o.itl_per_sequence_ms, 1e-9, *o.itl_ms);
+  // More than all of the gap is noise, however sure of itself, and so is what the whole batch, by
+  // Little's law, would make far more than the gap of.
+  const double batch = 1e-3 * row.workload.rate_per_s * decodes(model, row.workload) * *o.itl_ms;
+  const double most_ms = *o.itl_ms * std::min(1.0, kPerBatchMost / batch);
+  const auto per_sequence = known(o.itl_per_sequence_ms, 1e-9, most_ms);
   const double error = o.itl_per_sequence_error.value_or(kPerSequenceError);
   if (per_sequence && error >= 0 && error <= kPerSequenceErrorMost) {
     row.known[kPerSequence] = true;

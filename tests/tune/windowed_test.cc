@@ -435,6 +435,24 @@ TEST(WindowedEstimator, APaceThatIsNoiseOrCannotBeIsNotUsed) {
   }
 }
 
+TEST(WindowedEstimator, APaceThatTheBatchCouldNotHaveIsNotUsed) {
+  const Server server{.iteration = kGranite, .limits = {}};
+  const auto gamma_with = [&](std::optional<double> share_of_all) {
+    const auto estimator = estimator_for(server);
+    for (int cycle = 0; cycle < 5; ++cycle) {
+      Observation o = server.report(0.3 + 1e-3 * cycle, 60.0 * cycle);
+      const double batch = 1e-3 * *o.rate_per_s * server.output * *o.itl_ms;
+      EXPECT_GT(batch, 3);
+      if (share_of_all) o.itl_per_sequence_ms = *share_of_all * *o.itl_ms / batch;
+      o.itl_per_sequence_error = 0;
+      teach(*estimator, o);
+    }
+    return estimator->current().values->gamma_ms;
+  };
+  EXPECT_EQ(gamma_with(2.1), gamma_with({})) << "the batch would make more than the gap of it";
+  EXPECT_NE(gamma_with(0.9), gamma_with({}));
+}
+
 TEST(WindowedEstimator, APaceWithoutItsErrorCountsForLess) {
   const Server server{.iteration = kGranite, .limits = {}};
   const auto sure = estimator_for(server), unsure = estimator_for(server);
