@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "tailrace/core/printable.h"
 #include "tailrace/core/text.h"
-
 #include "tailrace/core/words.h"
 
 namespace tailrace::core {
@@ -37,7 +37,8 @@ std::string missing(const Field& field) {
 void Problems::add(const std::string& path, std::string_view what) {
   const auto line = lines_.find(path);
   const std::string place = line == lines_.end() ? "" : fmt::format("{}:", line->second);
-  add_raw(fmt::format("{}:{} {}: {}", origin_, place, path, what));
+  // Names of files and of keys are from outside.
+  add_raw(printable(fmt::format("{}:{} {}: {}", origin_, place, path, what)));
 }
 
 void Problems::add_raw(std::string text) {

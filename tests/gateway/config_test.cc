@@ -133,6 +133,15 @@ TEST(Config, AnErrorNamesPathLineValueAndRemedy) {
             "t.yaml:6: backends[1].slots: \"many\" is not a whole number from 1 to 100000");
 }
 
+TEST(Config, AnErrorSteersNoTerminalWhateverNamesSay) {
+  const std::string name = "models: {\"m\\x1b[31m\": {default_cap: x}}\n";
+  EXPECT_THAT(errors(with(name)), HasSubstr("models.m\\x1b[31m.default_cap: \"x\" is not"));
+  const auto config = parse_config("x: 1\n", "a\x1b[2J.yaml", no_environment());
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("a\\x1b[2J.yaml:1: x: unknown key"));
+  EXPECT_THAT(config.error().message, Not(HasSubstr("\x1b")));
+}
+
 TEST(Config, EveryErrorIsReported) {
   const std::string all = errors(R"(
 listen: nowhere
