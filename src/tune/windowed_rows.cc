@@ -191,6 +191,22 @@ Row row_of(const Observation& o, const PodReport* last, const queueing::ServiceM
   return row;
 }
 
+double context(const queueing::Workload& w) {
+  return w.input_mean + 0.5 * w.output_mean;
+}
+
+/// What one more sequence adds is measured over longer than a cycle: where lengths have just
+/// changed, it is of the old ones too.
+void doubt_pace(const queueing::Workload& before, Row& row) {
+  if (!row.known[kPerSequence]) return;
+  const double change = std::log(context(row.workload) / context(before));
+  row.per_sequence_error = std::hypot(row.per_sequence_error, change);
+  if (!(row.per_sequence_error <= kPerSequenceErrorMost)) {
+    row.known[kPerSequence] = false;
+    row.seen[kPerSequence] = row.per_sequence_error = 0;
+  }
+}
+
 using Key = std::array<double, 6>;
 Key key_of(const queueing::Workload& w, double width) {
   const auto cell = [&](double value, double step) { return std::floor(value / (step * width)); };
@@ -279,7 +295,8 @@ Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel&
     const auto known_pod = state.pods.find(pod);
     const PodReport* last = known_pod == state.pods.end() ? nullptr : &known_pod->second;
     double residence = 0;
-    const Row row = row_of(*o, last, model, state.cycle, residence);
+    Row row = row_of(*o, last, model, state.cycle, residence);
+    if (state.latest) doubt_pace(*state.latest, row);
     share += residence;
     ++counted;
     rate += row.workload.rate_per_s;

@@ -453,6 +453,20 @@ TEST(WindowedEstimator, APaceThatTheBatchCouldNotHaveIsNotUsed) {
   EXPECT_NE(gamma_with(0.9), gamma_with({}));
 }
 
+TEST(WindowedEstimator, APaceIsNotUsedWhereLengthsHaveJustChanged) {
+  const Server before{.iteration = kGranite, .limits = {}, .input = 256, .output = 64};
+  const Server after{.iteration = kGranite, .limits = {}, .input = 2048, .output = 1024};
+  const auto learnt = [&](std::optional<double> pace) {
+    const auto estimator = estimator_for(before);
+    teach(*estimator, before.report(0.3, 60));
+    Observation o = after.report(0.3, 120);
+    o.itl_per_sequence_ms = pace;  // of the short contexts before
+    o.itl_per_sequence_error = 0.01;
+    return teach(*estimator, o).values->gamma_ms;
+  };
+  EXPECT_EQ(learnt(0.1), learnt(std::nullopt));
+}
+
 TEST(WindowedEstimator, APaceWithoutItsErrorCountsForLess) {
   const Server server{.iteration = kGranite, .limits = {}};
   const auto sure = estimator_for(server), unsure = estimator_for(server);
