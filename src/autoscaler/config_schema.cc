@@ -65,8 +65,8 @@ void visit_metrics_source(SchemaVisitor& v, Config& config) {
     v.field(text_field("token_env", p.token_env, "Environment variable with a bearer token."));
     v.field(text_field("token_file", p.token_file,
                        "File with the bearer token instead; read again when it changes."));
-    v.field(text_list_field("headers", p.headers,
-                            "\"Name: value\" for every request, such as X-Scope-OrgID."));
+    v.field(core::withheld(text_list_field(
+        "headers", p.headers, "\"Name: value\" for every request, such as X-Scope-OrgID.")));
     v.field(text_field("matchers", p.matchers,
                        "PromQL matchers that every series must meet, such as cluster=\"eu1\"."));
     v.field(text_field("ca_file", p.ca_file, "Certificates to trust instead of the system's."));
@@ -113,7 +113,8 @@ void visit_variant(SchemaVisitor& v, MachineVariant& variant) {
                                  "Program and arguments, no shell. {port}, {name}, {model}, "
                                  "{index} and {host} stand for the replica's port and name, the "
                                  "model, its number and the address it listens on.")));
-  v.field(text_list_field("env", variant.env, "NAME=value pairs besides our own environment."));
+  v.field(core::withheld(
+      text_list_field("env", variant.env, "NAME=value pairs besides our own environment.")));
   v.field(text_field("folder", variant.folder, "Working folder; none: ours."));
   v.field(required(int_field("first_port", variant.first_port, 1, 65535,
                              "Replicas listen on this port and the next max - 1.")));
@@ -216,9 +217,10 @@ void check_variant(const MachineVariant& variant, core::Problems& problems) {
                                   std::pair{"metrics_path", &variant.metrics_path}}) {
     if (!path->starts_with('/')) say(key, core::quoted(*path) + " must begin with /");
   }
-  for (const std::string& pair : variant.env) {
+  for (std::size_t i = 0; i < variant.env.size(); ++i) {  // not shown: it may be a secret
+    const std::string& pair = variant.env[i];
     if (pair.find('=') == std::string::npos || pair.starts_with('=')) {
-      say("env", core::quoted(pair) + " is no NAME=value");
+      say(fmt::format("env[{}]", i), "its value is no NAME=value, such as OMP_NUM_THREADS=4");
     }
   }
 }

@@ -50,8 +50,8 @@ void EnvironmentReader::variable(std::string name, Field field) {
   if (!value) return;
   const auto assign = [&](std::string_view text) {
     if (auto set = field.assign(text); !set) {
-      problems_.add_raw(
-          fmt::format("environment variable {}: {} {}", name, quoted(text), set.error().message));
+      problems_.add_raw(fmt::format("environment variable {}: {} {}", name, shown(field, text),
+                                    set.error().message));
     }
   };
   if (!field.is_list) return assign(*value);

@@ -126,6 +126,20 @@ Field required(Field field) {
   return field;
 }
 
+Field withheld(Field field) {
+  field.withheld = true;
+  return field;
+}
+
+std::string shown(const Field& field, std::string_view value) {
+  if (field.withheld) return "its value";
+  const std::size_t scheme = value.find("://");
+  const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
+  const std::size_t at = value.find('@', begin);
+  if (at == std::string_view::npos) return quoted(value);
+  return quoted(std::string(value.substr(0, begin)) + "…" + std::string(value.substr(at)));
+}
+
 Field text_field(std::string name, std::string& into, std::string help) {
   Field field;
   field.name = std::move(name);

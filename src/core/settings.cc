@@ -14,14 +14,6 @@ namespace {
 constexpr std::size_t kProblemsMax = 50;
 constexpr std::size_t kEntriesMax = 10'000;
 
-/// A value as a message may show it: without the password of a URL.
-std::string shown(std::string_view value) {
-  const std::size_t scheme = value.find("://");
-  const std::size_t at = scheme == std::string_view::npos ? scheme : value.find('@', scheme);
-  if (at == std::string_view::npos) return quoted(value);
-  return quoted(std::string(value.substr(0, scheme + 3)) + "…" + std::string(value.substr(at)));
-}
-
 /// A type as messages have it: the tables of the docs need a backslash before "|".
 std::string plain(std::string text) {
   for (std::size_t at; (at = text.find("\\|")) != std::string::npos;) text.erase(at, 1);
@@ -161,7 +153,7 @@ const YamlNode* SettingsReader::take(const std::string& name) {
 
 void SettingsReader::assign(const Field& field, std::string_view text, const std::string& path) {
   if (auto set = field.assign(text); !set) {
-    problems_.add(path, fmt::format("{} {}", shown(text), set.error().message));
+    problems_.add(path, fmt::format("{} {}", shown(field, text), set.error().message));
   }
 }
 

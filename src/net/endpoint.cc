@@ -69,6 +69,14 @@ Result<Url> parse_url(std::string_view text) {
   };
   Url url;
   std::string_view rest = text;
+  const std::size_t scheme = text.find("://");
+  const std::string_view behind = scheme == std::string_view::npos ? text : text.substr(scheme + 3);
+  if (behind.substr(0, behind.find('/')).find('@') != std::string_view::npos) {
+    // The text is not shown: what stands before the @ is a secret.
+    return fail(ErrorCode::kInvalidArgument,
+                "a user or a password in a URL is not supported; use for example "
+                "http://127.0.0.1:8000 or https://host/prefix, and give keys apart");
+  }
   if (rest.starts_with("http://")) {
     rest.remove_prefix(7);
   } else if (rest.starts_with("https://")) {
@@ -78,12 +86,6 @@ Result<Url> parse_url(std::string_view text) {
     return bad("does not begin with http:// or https://");
   }
   const std::size_t slash = rest.find('/');
-  if (rest.substr(0, slash).find('@') != std::string_view::npos) {
-    // The text is not shown: what stands before the @ is a secret.
-    return fail(ErrorCode::kInvalidArgument,
-                "a user or a password in a URL is not supported; use for example "
-                "http://127.0.0.1:8000 or https://host/prefix, and give keys apart");
-  }
   const std::optional<Authority> authority = split_authority(rest.substr(0, slash));
   if (!authority || authority->host.empty()) return bad("has no usable host");
   url.endpoint.host = authority->host;

@@ -1,5 +1,6 @@
 #include "tailrace/autoscaler/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,6 +110,30 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"VariantsInACluster", "interval: 5s", "platform: kubernetes",
               "variants: are those of one machine"}),
     [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(AutoscalerConfig, AnErrorShowsNothingThatMayBeAKey) {
+  using testing::HasSubstr, testing::Not;
+  const auto hidden = [](const std::string& errors, const char* says) {
+    EXPECT_THAT(errors, HasSubstr(says));
+    EXPECT_THAT(errors, Not(HasSubstr("hunter2")));
+  };
+  hidden(errors_of(with("env: [A=1]", "env: [A=1, KEY hunter2]")),
+         "variants.fast.env[1]: its value is no NAME=value");
+  hidden(errors_of(with("env: [A=1]", "env: [A=hunter2, A=hunter2]")),
+         "variants.fast.env[1]: its value stands in the list twice");
+  hidden(errors_of(with("interval: 5s", "prometheus: {headers: [\"X: hunter2\\e\"]}")),
+         "prometheus.headers[0]: its value has a control character");
+  for (const char* url : {"http://u:hunter2@p", "u:hunter2@p:9090", "ftp://u:hunter2@p/x"}) {
+    hidden(errors_of(with("interval: 5s", fmt::format("prometheus: {{url: \"{}\"}}", url))),
+           "a user or a password in a URL is not supported");
+    const auto config = parse_config(kMachine, "a.yaml", [&](const std::string& name) {
+      return name == "TAILRACE_AUTOSCALER_PROMETHEUS_URL" ? std::optional<std::string>(url)
+                                                          : std::nullopt;
+    });
+    ASSERT_FALSE(config) << url;
+    hidden(config.error().message, "environment variable TAILRACE_AUTOSCALER_PROMETHEUS_URL: ");
+  }
+}
 
 TEST(AutoscalerConfig, ALeaseMustBeRenewedBeforeItEnds) {
   EXPECT_THAT(errors_of("platform: kubernetes\nkubernetes: {lease: {renew: 20s}}\n"),

@@ -26,7 +26,8 @@ struct Field {
   std::string help;
   std::string default_text;  ///< the value before anything was read; "" where there is none
   bool required = false;
-  bool is_list = false;  ///< `assign` is called once per item, after `clear`
+  bool is_list = false;   ///< `assign` is called once per item, after `clear`
+  bool withheld = false;  ///< it may hold a key: messages do not show it
   std::function<void()> clear;
   /// Errors: what is wrong with the text and what would be right, to stand after path and value.
   std::function<Result<void>(std::string_view text)> assign;
@@ -34,6 +35,11 @@ struct Field {
 
 /// The same field without a default: a file must have it.
 Field required(Field field);
+/// The same field, of what may hold a key.
+Field withheld(Field field);
+/// A value as a message may show it: quoted, without the user and password of a URL; "its value"
+/// where it may hold a key.
+std::string shown(const Field& field, std::string_view value);
 
 Field text_field(std::string name, std::string& into, std::string help);
 Field text_list_field(std::string name, std::vector<std::string>& into, std::string help);
