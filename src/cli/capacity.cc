@@ -240,7 +240,13 @@ Result<bool> decide(const Flags& flags, const Question& question,
   const Output saved{"--state", flags.state.value_or("")};
   if (const auto ok = may_write_all({&saved, 1}, {&flags.file, 1}); !ok) return fail(ok.error());
   capacity::CycleState state(question.fleet.stabilisation);
-  if (flags.state && std::filesystem::exists(*flags.state)) {
+  std::error_code unknown;
+  if (flags.state && std::filesystem::exists(*flags.state, unknown)) {
+    // Of a pipe the reader would wait, and what is written back would go elsewhere.
+    if (!std::filesystem::is_regular_file(*flags.state, unknown)) {
+      return bad(
+          fmt::format("--state: {} is no regular file; name one", core::printable(*flags.state)));
+    }
     const auto text = file_text("--state", *flags.state, tune::ParameterStore::kFileBytesMax);
     if (!text) return fail(text.error());
     if (const auto ok = state.restore(*text); !ok) {

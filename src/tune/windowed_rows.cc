@@ -27,6 +27,7 @@ constexpr double kMillisLeast = 1e-4, kMillisMost = 1e8;
 constexpr double kRunningMost = 1e6;
 /// Where none is given, and where the logarithm of what was measured is no longer a normal.
 constexpr double kPerSequenceError = 0.1, kPerSequenceErrorMost = 0.3;
+constexpr double kPerSequenceLeast = 1e-9;
 /// Of the gap, that all of the batch add to it: below 1, and as much again for noise.
 constexpr double kPerBatchMost = 2;
 constexpr double kRateVarianceMost = 4;
@@ -162,6 +163,41 @@ void note_unsteadiness(const PodReport* last, double carried, Row& row) {
   row.rate_variance = std::min(kRateVarianceMost, row.rate_variance + square(carried * change));
 }
 
+double context(const queueing::Workload& w) {
+  return w.input_mean + 0.5 * w.output_mean;
+}
+
+/// Takes what one more sequence adds to a gap, or says why not. `before`: lengths of the cycle
+/// before, if there was one.
+std::optional<std::string> take_pace(const Observation& o, const queueing::ServiceModel& model,
+                                     const std::optional<queueing::Workload>& before, Row& row) {
+  if (!o.itl_per_sequence_ms) return std::nullopt;
+  // More than all of the gap is noise, however sure of itself, and so is what the whole batch, by
+  // Little's law, would make far more than the gap of.
+  const double batch = 1e-3 * row.workload.rate_per_s * decodes(model, row.workload) * *o.itl_ms;
+  const double most_ms = *o.itl_ms * std::min(1.0, kPerBatchMost / batch);
+  const double per_sequence = *o.itl_per_sequence_ms;
+  if (!(per_sequence >= kPerSequenceLeast && per_sequence <= most_ms)) {
+    return fmt::format("itl_per_sequence_ms is {:.4g}, which cannot be: not used", per_sequence);
+  }
+  double error = o.itl_per_sequence_error.value_or(kPerSequenceError);
+  if (!(error >= 0 && error <= kPerSequenceErrorMost)) {
+    return fmt::format(
+        "itl_per_sequence_error is {:.4g}, and more than {} of it or less than 0 is not used",
+        error, kPerSequenceErrorMost);
+  }
+  // It is measured over longer than a cycle: where lengths have just changed, it is of the old ones
+  // too.
+  if (before) error = std::hypot(error, std::log(context(row.workload) / context(*before)));
+  if (!(error <= kPerSequenceErrorMost)) {
+    return "itl_per_sequence_ms is not used: lengths have just changed";
+  }
+  row.known[kPerSequence] = true;
+  row.seen[kPerSequence] = std::log(per_sequence);
+  row.per_sequence_error = error;
+  return std::nullopt;
+}
+
 Row row_of(const Observation& o, const PodReport* last, const queueing::ServiceModel& model,
            std::int64_t cycle, double& residence_share) {
   Row row;
@@ -171,17 +207,6 @@ Row row_of(const Observation& o, const PodReport* last, const queueing::ServiceM
     row.known[kRunning] = true;
     row.seen[kRunning] = std::log(*running);
   }
-  // More than all of the gap is noise, however sure of itself, and so is what the whole batch, by
-  // Little's law, would make far more than the gap of.
-  const double batch = 1e-3 * row.workload.rate_per_s * decodes(model, row.workload) * *o.itl_ms;
-  const double most_ms = *o.itl_ms * std::min(1.0, kPerBatchMost / batch);
-  const auto per_sequence = known(o.itl_per_sequence_ms, 1e-9, most_ms);
-  const double error = o.itl_per_sequence_error.value_or(kPerSequenceError);
-  if (per_sequence && error >= 0 && error <= kPerSequenceErrorMost) {
-    row.known[kPerSequence] = true;
-    row.seen[kPerSequence] = std::log(*per_sequence);
-    row.per_sequence_error = error;
-  }
   const double interval_s = interval_of(o, last);
   row.requests = requests_of(o, interval_s);
   row.cycle = cycle;
@@ -189,22 +214,6 @@ Row row_of(const Observation& o, const PodReport* last, const queueing::ServiceM
   residence_share = std::min(residence_s / interval_s, kResidenceShareMost);
   note_unsteadiness(last, std::min(1.0, residence_share), row);
   return row;
-}
-
-double context(const queueing::Workload& w) {
-  return w.input_mean + 0.5 * w.output_mean;
-}
-
-/// What one more sequence adds is measured over longer than a cycle: where lengths have just
-/// changed, it is of the old ones too.
-void doubt_pace(const queueing::Workload& before, Row& row) {
-  if (!row.known[kPerSequence]) return;
-  const double change = std::log(context(row.workload) / context(before));
-  row.per_sequence_error = std::hypot(row.per_sequence_error, change);
-  if (!(row.per_sequence_error <= kPerSequenceErrorMost)) {
-    row.known[kPerSequence] = false;
-    row.seen[kPerSequence] = row.per_sequence_error = 0;
-  }
 }
 
 using Key = std::array<double, 6>;
@@ -296,7 +305,7 @@ Intake take_in(std::span<const Observation> cycle, const queueing::ServiceModel&
     const PodReport* last = known_pod == state.pods.end() ? nullptr : &known_pod->second;
     double residence = 0;
     Row row = row_of(*o, last, model, state.cycle, residence);
-    if (state.latest) doubt_pace(*state.latest, row);
+    if (auto why = take_pace(*o, model, state.latest, row)) leave_out(std::move(*why));
     share += residence;
     ++counted;
     rate += row.workload.rate_per_s;

@@ -1,5 +1,6 @@
 """`tailrace capacity`: one analysis cycle on recorded metrics, through the command line."""
 import json
+import os
 import pathlib
 import subprocess
 
@@ -115,6 +116,12 @@ def test_the_interval_is_about_the_targets_that_decide():
     for one in sized:
         p = one["parameters"]
         assert p["rate_low_per_s"] <= one["sizing"]["rate_per_s"] <= p["rate_high_per_s"], one
+
+
+def test_a_pipe_is_no_state(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = capacity(METRICS, "--config", CONFIG, "--state", tmp_path / "pipe")
+    assert done.returncode == 2 and "no regular file" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("args", [["FOLDER"], [METRICS, "--config", "FOLDER"], [METRICS, "--state", "FOLDER"]])

@@ -428,7 +428,9 @@ TEST(WindowedEstimator, APaceThatIsNoiseOrCannotBeIsNotUsed) {
       Observation o = server.report(0.3 + 1e-3 * cycle, 60.0 * cycle);
       o.itl_per_sequence_ms = pace;
       o.itl_per_sequence_error = error;
-      EXPECT_TRUE(teach(*estimator, o).accepted);
+      const auto estimate = teach(*estimator, o);
+      EXPECT_TRUE(estimate.accepted);
+      EXPECT_NE(estimate.reason.find("itl_per_sequence_"), std::string::npos) << estimate.reason;
     }
     EXPECT_EQ(estimator->current().values->gamma_ms, plain->current().values->gamma_ms)
         << pace << " " << error;
