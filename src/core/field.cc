@@ -135,9 +135,14 @@ std::string shown(const Field& field, std::string_view value) {
   if (field.withheld) return "its value";
   const std::size_t scheme = value.find("://");
   const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
-  const std::size_t at = value.find('@', begin);
-  if (at == std::string_view::npos) return quoted(value);
-  return quoted(std::string(value.substr(0, begin)) + "…" + std::string(value.substr(at)));
+  // Of a URL, neither who asks nor what: both may hold a key.
+  const std::size_t query = scheme == std::string_view::npos ? scheme : value.find('?', begin);
+  const std::string_view place = value.substr(0, query);
+  const std::string_view rest = query == std::string_view::npos ? "" : "?…";
+  const std::size_t at = place.find('@', begin);
+  if (at == std::string_view::npos) return quoted(std::string(place) + std::string(rest));
+  return quoted(std::string(place.substr(0, begin)) + "…" + std::string(place.substr(at)) +
+                std::string(rest));
 }
 
 Field text_field(std::string name, std::string& into, std::string help) {

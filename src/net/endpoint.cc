@@ -64,7 +64,7 @@ std::string to_string(const Endpoint& endpoint) {
 Result<Url> parse_url(std::string_view text) {
   const auto bad = [&](std::string_view why) {
     return fail(ErrorCode::kInvalidArgument,
-                "URL " + quoted(text, 256) + " " + std::string(why) +
+                "URL " + quoted(text.substr(0, text.find('?')), 256) + " " + std::string(why) +
                     "; use for example http://127.0.0.1:8000 or https://host/prefix");
   };
   Url url;

@@ -133,6 +133,10 @@ TEST(AutoscalerConfig, AnErrorShowsNothingThatMayBeAKey) {
     ASSERT_FALSE(config) << url;
     hidden(config.error().message, "environment variable TAILRACE_AUTOSCALER_PROMETHEUS_URL: ");
   }
+  const auto query =
+      errors_of(with("interval: 5s", "prometheus: {url: \"http://h/?token=hunter2\"}"));
+  hidden(query, "prometheus.url: ");
+  hidden(query, "http://h/");
 }
 
 TEST(AutoscalerConfig, ALeaseMustBeRenewedBeforeItEnds) {
