@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_variant(candidate.variant);
   }
   for (const auto& [product, kind] : gpus_of_nodes(cluster.nodes)) {
-    TAILRACE_CHECK(kind.count > 0);
+    TAILRACE_CHECK(kind.count >= 0);  // 0: none of its nodes takes pods now
   }
   return 0;
 }

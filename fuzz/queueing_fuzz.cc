@@ -66,7 +66,8 @@ void check(const Sizing& s, const ServiceModel& model, const Workload& workload,
   check(s.achieved);
   TAILRACE_CHECK(!s.reason.empty());
   TAILRACE_CHECK(s.reachable || s.rate_per_s == 0);
-  // A looser target takes no less. Percentiles of a law with two modes may step down once.
+  // A looser target takes no less, but for where latencies rise so steeply that the search is done
+  // a little below. Percentiles of a law with two modes may step down once.
   for (const auto limit : {SizingLimit::kTtft, SizingLimit::kItl, SizingLimit::kE2e}) {
     if (statistic_of(targets, limit) != Statistic::kMean) return;
   }
@@ -75,7 +76,7 @@ void check(const Sizing& s, const ServiceModel& model, const Workload& workload,
   const auto more = size(model, workload, looser);
   if (!more) return;
   TAILRACE_CHECK(!s.reachable || more->reachable);
-  TAILRACE_CHECK(more->rate_per_s >= s.rate_per_s * (1 - 1e-6));
+  TAILRACE_CHECK(more->rate_per_s >= s.rate_per_s * (1 - 1e-3));
 }
 
 }  // namespace

@@ -64,6 +64,9 @@ void add_waiting(StateSums& sums, double ratio, std::int64_t batch, std::int64_t
   sums.last *= tail;
 }
 
+/// A rate, and requests in service.
+constexpr double kLeast = 1e-200;
+
 }  // namespace
 
 double chain_least_rate(const IterationModel& m, const Workload& w) {
@@ -87,11 +90,13 @@ Latency chain(const IterationModel& m, const ServiceLimits& limits, const Worklo
   add_waiting(sums, lambda / full_rate, batch, limits.max_queue);
   const double throughput = lambda * (1 - sums.last / sums.all);
   const double concurrency = sums.in_service / sums.all;
-  // An idle server serves its next request alone: the limit of both quotients.
-  const double service = lambda > 0 ? concurrency / throughput : times.service(1);
-  const double wait = lambda > 0 ? sums.waiting / sums.all / throughput : 0;
+  // An idle server serves its next request alone: the limit of both quotients, which underflow
+  // before the rate does.
+  const bool idle = lambda < kLeast || concurrency < kLeast;
+  const double service = idle ? times.service(1) : concurrency / throughput;
+  const double wait = idle ? 0 : sums.waiting / sums.all / throughput;
   const double prefill = times.prefill(concurrency);
-  const double itl = (service - prefill) / w.output_mean;
+  const double itl = std::max(0.0, (service - prefill) / w.output_mean);
   out.rho = std::clamp(concurrency / static_cast<double>(batch), 0.0, 1.0);
   out.iteration_ms = times.iteration(concurrency);
   out.wait_ms = wait;

@@ -64,7 +64,10 @@ class UniformMixture::Cells {
   /// size_ where it is none of them.
   std::size_t cell(double value) const {
     if (!(value >= range_.low && value < range_.high)) return size_;
-    std::size_t k = std::min(size_ - 1, static_cast<std::size_t>((value - range_.low) * per_cell_));
+    // Of a range too narrow for numbers, it may be infinite or none.
+    const double place = (value - range_.low) * per_cell_;
+    std::size_t k =
+        place > 0 ? static_cast<std::size_t>(std::min(place, static_cast<double>(size_ - 1))) : 0;
     if (value < edges_[k]) --k;
     if (value >= edges_[k + 1]) ++k;
     return k;
@@ -108,13 +111,16 @@ double UniformMixture::quantile(double wanted, Range range) const {
   // Cut again and again, until few ends are left.
   constexpr std::size_t kFew = 12;
   constexpr double kEnough = 1e-13;
+  // Each cuts it to a sixteenth at least, unless numbers are too far apart there.
+  constexpr int kCutsMost = 24;
   std::array<std::uint16_t, kMost> inside;
   std::size_t count = 0;
   for (std::size_t i = 0; i < size_; ++i) {
     inside[count] = static_cast<std::uint16_t>(i);
     count += range.has_end_of(parts_[i]) ? 1 : 0;
   }
-  while (count > kFew && range.high - range.low > kEnough * range.high) {
+  for (int cut = 0;
+       cut < kCutsMost && count > kFew && range.high - range.low > kEnough * range.high; ++cut) {
     Cells cells(range, count);
     for (std::size_t i = 0; i < count; ++i) cells.add(parts_[inside[i]]);
     range = cells.at(wanted);

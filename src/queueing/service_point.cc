@@ -57,6 +57,9 @@ KneeGap knee_gap(double knee, const RequestWork& work, double decoding, double p
 void bend(const IterationModel& m, const RequestWork& work, double decoding, double prefills,
           const Overdispersion& over, Slopes& slopes) {
   const double each = m.gamma_ms * work.touched + m.per_request_ms;
+  // What is the same for any number of prompts is left out: squares of a large knee leave no digits
+  // for what differs.
+  const double same = std::max(0.0, m.knee_tokens - decoding);
   double mean = 0, square = 0;
   std::array<double, 2> known{};  // of the next two numbers
   double known_of = -1;
@@ -72,7 +75,7 @@ void bend(const IterationModel& m, const RequestWork& work, double decoding, dou
     const double two = short_of(prompts + 2);
     if (prompts_var <= 0) known_of = prompts + 1, known = {one, two};
     slopes.bend += share * m.beta_ms * (two - 2 * one + none);
-    const double added = each * prompts + m.beta_ms * (prompts * work.prefill + none);
+    const double added = each * prompts + m.beta_ms * (prompts * work.prefill + (none - same));
     const double slope = each + m.beta_ms * (work.prefill + one - none);
     mean += share * added;
     square += share * (added * added + slope * slope * prompts_var);

@@ -175,6 +175,14 @@ TEST(Corrected, AKneeIsFilledByMostPromptsOfRandomSize) {
   }
 }
 
+TEST(Corrected, AKneeThatNobodyReachesMakesNobodyWait) {
+  ServiceModel m = model({.alpha_ms = 0.2, .beta_ms = 0.04, .gamma_ms = 2e-5, .knee_tokens = 1e9});
+  m.limits.max_batched_tokens = 14;
+  const Latency out = at(m, Workload::of(0.05, 9, 950, 20, 0));
+  EXPECT_LT(*out.wait_ms, 1);
+  EXPECT_LT(*out.ttft_ms, 10);
+}
+
 TEST(Corrected, GapsAtLowRatesAreThoseOfARequestThatIsAlone) {
   ServiceModel m = model({.alpha_ms = 6.9, .beta_ms = 0.027, .gamma_ms = 1e-3}, 4);
   Workload w = Workload::of(0, 8000, 256);

@@ -111,6 +111,22 @@ TEST(PublishedModes, AnIdleChainAnswersTheLimitOfFewRequests) {
   }
 }
 
+TEST(PublishedModes, TheChainIsIdleWhereNumbersEnd) {
+  for (const double rate : {1e-319, 1.0}) {
+    ServiceModel model;
+    model.mode = Mode::kChain;
+    const double scale = rate < 1 ? 1 : 1e-323;  // of the iteration
+    model.iteration = {.alpha_ms = 8 * scale, .beta_ms = 0.016 * scale, .gamma_ms = 0};
+    const Latency at = latency(model, Workload::of(rate, 512, 128)).value();
+    ASSERT_TRUE(at.stable);
+    EXPECT_GE(*at.itl_ms, 0);
+    EXPECT_GE(*at.e2e_ms, *at.itl_ms);
+    if (rate < 1) {
+      EXPECT_NEAR(*at.itl_ms, 8.096, 0.01);
+    }
+  }
+}
+
 TEST(PublishedModes, AQueueOfMillionsCostsTheChainNothing) {
   ServiceModel model;
   model.mode = Mode::kChain;
