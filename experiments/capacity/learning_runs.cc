@@ -7,6 +7,7 @@
 #include "tailrace/core/rng.h"
 #include "tailrace/engine/presets.h"
 #include "tailrace/queueing/sizing.h"
+#include "tailrace/simulate/latency_oracle.h"
 
 namespace tailrace::accuracy {
 namespace {
@@ -131,7 +132,7 @@ std::string_view to_string(Feed feed) {
   return "";
 }
 
-Truth::Truth(const Subject& subject) : model(model_of(subject.engine)) {
+Truth::Truth(const Subject& subject) : model(simulate::service_model_of(subject.engine)) {
   max_rate_per_s = max_rate(model, subject.shape);
   const queueing::Latency at = queueing::latency_unchecked(
       model, subject.shape.at(kTargetShare * max_rate_per_s), queueing::Detail::kMeans);
@@ -164,7 +165,7 @@ Feeder::Feeder(const Subject& subject, double requests_per_point)
     : subject_(subject), steady_(subject.engine, requests_per_point, 1) {}
 
 double Feeder::rate_of(const Load& load) const {
-  return load.share * max_rate(model_of(subject_.engine), load.shape);
+  return load.share * max_rate(simulate::service_model_of(subject_.engine), load.shape);
 }
 
 std::vector<std::vector<tune::Observation>> Feeder::feed(const Pattern& pattern, Feed feed,

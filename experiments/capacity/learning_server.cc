@@ -8,6 +8,7 @@
 #include "tailrace/core/rng.h"
 #include "tailrace/core/token_pace.h"
 #include "tailrace/engine/batch_engine.h"
+#include "tailrace/simulate/latency_oracle.h"
 
 namespace tailrace::accuracy {
 namespace {
@@ -247,7 +248,7 @@ const tune::Observation& SteadyServer::at(double rate_per_s, const Shape& shape,
   const auto [it, is_new] = known_.try_emplace(Key(rate_per_s, shape.key(), repeat));
   if (is_new) {
     const queueing::Latency expected =
-        queueing::latency_unchecked(model_of(engine_), shape.at(rate_per_s), {});
+        queueing::latency_unchecked(simulate::service_model_of(engine_), shape.at(rate_per_s), {});
     // Long enough for a few generations of requests to have come and gone.
     const double warm_up_s =
         std::max(0.2 * requests_ / rate_per_s, 5e-3 * expected.e2e_ms.value_or(0));
@@ -258,19 +259,6 @@ const tune::Observation& SteadyServer::at(double rate_per_s, const Shape& shape,
     it->second.requests = 60 * *it->second.rate_per_s;
   }
   return it->second;
-}
-
-queueing::ServiceModel model_of(const engine::EngineConfig& engine) {
-  queueing::ServiceModel model;
-  model.iteration = {.alpha_ms = engine.cost.alpha_ms,
-                     .beta_ms = engine.cost.beta_ms,
-                     .gamma_ms = engine.cost.gamma_ms,
-                     .knee_tokens = engine.cost.knee_tokens,
-                     .per_request_ms = engine.cost.per_request_ms};
-  model.limits.max_num_seqs = engine.max_num_seqs;
-  model.limits.max_batched_tokens = engine.max_batched_tokens;
-  model.limits.kv_tokens = engine.usable_blocks() * engine.block_tokens;
-  return model;
 }
 
 }  // namespace tailrace::accuracy

@@ -65,7 +65,4 @@ class SteadyServer {
   std::map<Key, tune::Observation> known_;
 };
 
-/// The formula's parameters and limits of an engine. A knee is part of it.
-queueing::ServiceModel model_of(const engine::EngineConfig& engine);
-
 }  // namespace tailrace::accuracy

@@ -112,14 +112,9 @@ Result<engine::EngineConfig> read_preset(const ServiceFlags& flags, queueing::Se
   auto profile = engine::find_profile(*flags.preset);
   if (!profile) return fail(profile.error().with_context("preset"));
   const engine::EngineConfig& engine = profile->config;
-  model.iteration = {.alpha_ms = engine.cost.alpha_ms,
-                     .beta_ms = engine.cost.beta_ms,
-                     .gamma_ms = engine.cost.gamma_ms,
-                     .knee_tokens = engine.cost.knee_tokens,
-                     .per_request_ms = engine.cost.per_request_ms};
-  model.limits.max_num_seqs = engine.max_num_seqs;
-  model.limits.max_batched_tokens = engine.max_batched_tokens;
-  model.limits.kv_tokens = engine.usable_blocks() * engine.block_tokens;
+  const queueing::ServiceModel described = simulate::service_model_of(engine);
+  model.iteration = described.iteration;
+  model.limits = described.limits;
   return engine;
 }
 

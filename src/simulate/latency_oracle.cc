@@ -145,4 +145,17 @@ std::shared_ptr<const queueing::LatencyOracle> make_latency_oracle(const OracleO
   return std::make_shared<Oracle>(options);
 }
 
+queueing::ServiceModel service_model_of(const engine::EngineConfig& engine) {
+  queueing::ServiceModel model;
+  model.iteration = {.alpha_ms = engine.cost.alpha_ms,
+                     .beta_ms = engine.cost.beta_ms,
+                     .gamma_ms = engine.cost.gamma_ms,
+                     .knee_tokens = engine.cost.knee_tokens,
+                     .per_request_ms = engine.cost.per_request_ms};
+  model.limits.max_num_seqs = engine.max_num_seqs;
+  model.limits.max_batched_tokens = engine.max_batched_tokens;
+  model.limits.kv_tokens = engine.usable_blocks() * engine.block_tokens;
+  return model;
+}
+
 }  // namespace tailrace::simulate

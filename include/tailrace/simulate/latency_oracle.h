@@ -28,6 +28,8 @@ struct OracleOptions {
 /// reserved, first come first served. The iteration that `iterations` adds is one more answer
 /// token. Errors: those of EngineConfig::check.
 Result<engine::EngineConfig> engine_of(const queueing::ServiceModel& model);
+/// The model of an engine: its iteration time, knee included, and its limits.
+queueing::ServiceModel service_model_of(const engine::EngineConfig& engine);
 
 /// Its answers carry means and percentiles, from_oracle set. `stable`: below what the engine
 /// completes when requests never run out, which is max_rate_per_s; unstable answers have no
